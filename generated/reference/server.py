@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:381da26da2b19c9404d7b2ba1e1d994ab7cad66933e53e6a505bb4ea704877b0 (mcpagg 0.1.0; without composite, entries, http, masking, narrowing, remote, repeated, urls)
+#   runtime:  sha256:b6f8e09fe2901f9dbba69f318f4a224657d4a9bb05403121b7bc159724b93dd3 (mcpagg 0.1.0; without composite, entries, http, masking, narrowing, remote, repeated, urls)
 
 import sys
 
@@ -3921,55 +3921,6 @@ def tool_not_found(name):
 def tool_of_nobody(name):
  return error(INVALID_PARAMS, f"Tool name must be prefixed with server key: {name}")
 
-# serve/lost_answers.py: Answers of a child without an id that is ours: which of its requests they end, if any.
-MAXIMUM_LOST = 16
-
-class LostAnswers:
- __slots__ = ("errors",)
- def __init__(self):
-  self.errors = []
- def add(self, in_flight, error):
-  if in_flight:
-   self.errors.append((set(in_flight), error))
- def settled(self, owed):
-  while self.errors:
-   settled = self._settled(owed())
-   if not settled:
-    return
-   yield from settled.items()
- def _settled(self, in_flight):
-  left = [(ids.intersection(in_flight), error) for ids, error in self.errors]
-  self.errors = [(ids, error) for ids, error in left if ids]
-  if len(self.errors) > MAXIMUM_LOST:
-   lost, self.errors = self.errors, []
-   return {number: error for ids, error in lost for number in ids}
-  for ids, _ in self.errors:
-   within = [lost for lost in self.errors if lost[0] <= ids]
-   if len(within) >= len(ids):
-    self.errors = [lost for lost in self.errors if lost not in within]
-    return dict(zip(sorted(ids), [error for _, error in within]))
-  return {}
-
-class AnsweredNotifications:
- __slots__ = ("_is_expected",)
- def __init__(self):
-  self._is_expected = False
- def told(self, method):
-  if method == INITIALIZED:
-   self._is_expected = True
- def settled(self):
-  self._is_expected = False
- def takes(self, message):
-  if message.is_error:
-   is_named = "notifications/" in message.raw("error").replace("\\/", "/")
-   may_be = message.code in (METHOD_NOT_FOUND, INVALID_REQUEST)
-  else:
-   is_named, may_be = False, not message.value("result")
-  if not is_named and not (may_be and self._is_expected):
-   return False
-  self._is_expected = False
-  return True
-
 # serve/messages.py: The messages in a line of a server: the compiler and the emitted file read by this one rule.
 def read_line(
  line, redact=str, request=0
@@ -3998,16 +3949,62 @@ def _identified(message, request):
   return Fragment(request, "", message.problem)
  return message.under(str(request)) if message.is_response else message
 
-# serve/connection.py: The connection to one child: its port, the requests that it is sent, and what it owes.
-LONGEST_TIMES = 10
+# serve/unmatched.py: Answers of a server that match no request: which of those in flight they end.
 FIRST_ID = 1
 SHOWN_ID = 40
-_SENT = Message({})
+SHOWN_ERROR = 200
+
+def unmatched_answers(
+ said, in_flight, server
+):
+ number = said.number
+ ended = [one for one in sorted(in_flight) if number < FIRST_ID or one == number]
+ if isinstance(said, Fragment):
+  how = f"that cannot be read: {said.problem}"
+ else:
+  how = wrong_id(said)
+  if said.is_error:
+   if len(ended) == 1:
+    return [said.under(str(ended[0]))]
+   how += f": {said.raw('error')[:SHOWN_ERROR]}"
+ problem = failure_of(server, f"gave an answer {how}")
+ return [failure(str(one), problem) for one in ended]
+
+def failure_of(server, reason):
+ return error(INTERNAL_ERROR, f"Server '{server}' {reason}", obj(server=quote(server)))
 
 def wrong_id(message):
  if message.id is None:
   return "without the id of a request"
  return f"with the id {message.id_text[:SHOWN_ID]}, which no request has had"
+
+class AnsweredNotifications:
+ __slots__ = ("_has_answered", "_unanswered")
+ def __init__(self):
+  self._has_answered = False
+  self._unanswered = 0
+ def told(self, method):
+  is_one = method is not None and method.startswith("notifications/")
+  if method == INITIALIZED or (is_one and self._has_answered):
+   self._unanswered += 1
+ def settled(self):
+  if not self._has_answered:
+   self._unanswered = 0
+ def takes(self, message):
+  if message.is_error:
+   is_named = "notifications/" in message.raw("error").replace("\\/", "/")
+   may_be = message.code in (METHOD_NOT_FOUND, INVALID_REQUEST)
+  else:
+   is_named, may_be = False, not message.value("result")
+  if not is_named and not (may_be and self._unanswered):
+   return False
+  self._has_answered = True
+  self._unanswered = max(self._unanswered - 1, 0)
+  return True
+
+# serve/connection.py: The connection to one child: its port, the requests that it is sent, and what it owes.
+LONGEST_TIMES = 10
+_SENT = Message({})
 
 class LegacyChildPort:
  def __init__(
@@ -4135,16 +4132,14 @@ class Connection:
   self.effects = effects
   self.calls = {}
   self.own = {}
-  self.lost = LostAnswers()
   self.unasked = AnsweredNotifications()
   self._last_id = FIRST_ID - 1
   self._legacy = LegacyChildPort(child, effects, receive)
   self.port = self._legacy
   self._masks = None
   self.warned = False
-  self._ambiguity_said = False
  def clear(self):
-  self.calls, self.own, self.lost = {}, {}, LostAnswers()
+  self.calls, self.own = {}, {}
   self.unasked = AnsweredNotifications()
   self.port = self._legacy
  def open(self, port, masks):
@@ -4194,30 +4189,14 @@ class Connection:
     self.effects.arm(own.deadline)
  def owed(self):
   return {*self.own, *self.calls}
- def lose(self, problem):
-  owed = self.owed()
-  self.warn_of_lost(owed)
-  self.lost.add(owed, problem)
  def say(self, text):
   self.effects.say(f"server '{self.name}' {text}")
  def warn(self, oddity):
   if oddity and not self.warned:
    self.warned = True
    self.say(f"wrote something else than JSON-RPC: {oddity}")
- def warn_of_lost(self, in_flight):
-  if len(in_flight) > 1 and not self._ambiguity_said:
-   self._ambiguity_said = True
-   how = "without a usable id while several requests were in flight"
-   self.say(f"gave an answer {how}; it ends the one that is left when the others ended")
  def gone(self, reason):
-  data = obj(server=quote(self.name))
-  return error(INTERNAL_ERROR, f"Server '{self.name}' {reason}", data)
- def unusable(self, how):
-  return self.gone(f"gave an answer {how}")
- def without_id(self, message):
-  if message.is_error:
-   return message.raw("error")
-  return self.unusable(wrong_id(message))
+  return failure_of(self.name, reason)
 
 # serve/differences.py: How a list of a child differs from another one: by value, and whatever the order.
 _PAGE = ("ui", "ui/resourceUri")
@@ -5578,7 +5557,6 @@ class Child:
   self.lists.tick(now)
   self.calls.time_out(now)
   self.connection.give_up(now)
-  self._settle_lost()
   for call in self.requests.give_up(now, awaited=self.calls.any_waits):
    self.withdraw(call, lambda number: obj(requestId=number))
    self.calls.fail(call, NOT_KNOWN)
@@ -5631,36 +5609,27 @@ class Child:
    self._send_on()
   elif message.is_response and number < FIRST_ID:
    if not connection.unasked.takes(message):
-    connection.lose(connection.without_id(message))
+    self._unmatched(message)
   elif number:
    self.requests.late.ended(number)
    self.calls.flush()
-  if connection.lost.errors:
-   self._settle_lost()
  def _unreadable(self, fragment):
   self.connection.warn(fragment.problem)
   if fragment.method:
    if fragment.id is not None:
     refusal = error(PARSE_ERROR, f"Invalid message: {fragment.problem}")
     self.connection.send(failure(id_text(fragment.id), refusal))
-   return
-  number = fragment.number
-  problem = self.connection.unusable(f"that cannot be read: {fragment.problem}")
-  if number in self.connection.owed():
-   self._answered(failure(str(number), problem))
-  elif fragment.id is None:
-   self.connection.lose(problem)
-   self._settle_lost()
- def _settle_lost(self):
-  for number, problem in self.connection.lost.settled(self.connection.owed):
-   self._answered(failure(str(number), problem))
+  else:
+   self._unmatched(fragment)
+ def _unmatched(self, said):
+  for answer in unmatched_answers(said, self.connection.owed(), self.name):
+   self._answered(answer)
  def submit_unknown(self, call):
   self.calls.submit_unknown(call)
   self.lists["tools"].read_for_call()
   self._send_on()
  def withdraw(self, call, params):
   self.calls.withdraw(call, params)
-  self._settle_lost()
   self.calls.flush()
  def _send_on(self):
   if self.lists["tools"].is_known:
@@ -7198,7 +7167,7 @@ class ModernChildPort:
   self._send = self._effects.sender(child)
   self._asking, self._info = "{}", ""
   self._level = ""
-  self._lost = LostAnswers()
+  self._unasked = AnsweredNotifications()
   self._pending = {}
   self._streams = Streams(child, self._own, self._say)
  def __len__(self):
@@ -7258,7 +7227,6 @@ class ModernChildPort:
   if one.sent:
    params = message.json("params").owned({"requestId": str(one.sent)}).text
    self._send(notification(CANCELLED, params))
-  self._settle_lost()
  def _take_back(self, one):
   for question in one.questions:
    self._say(notification(CANCELLED, obj(requestId=quote(question))))
@@ -7284,7 +7252,8 @@ class ModernChildPort:
     self._effects.arm(one.due)
  def receive(self, message):
   if isinstance(message, Fragment):
-   self._unreadable(message)
+   if not message.method:
+    self._unmatched(message)
   elif message.method is None:
    self._answered(message)
   elif message.id_text:
@@ -7295,38 +7264,23 @@ class ModernChildPort:
    self._streams.ended(minted(message.params.get("requestId")))
   else:
    self._say(notification(message.method, _unmarked(message)))
-  if self._lost.errors:
-   self._settle_lost()
  def _say(self, message):
   self._effects.later(lambda: self._child.receive(message))
- def _unreadable(self, fragment):
-  if fragment.method:
-   return
-  problem = self._connection.unusable(f"that cannot be read: {fragment.problem}")
-  if fragment.id is not None:
-   self._answered(failure(str(fragment.number), problem))
-  else:
-   self._lose(problem)
- def _lose(self, problem):
-  owed = self._owed()
-  self._connection.warn_of_lost(owed)
-  self._lost.add(owed, problem)
  def _owed(self):
   return self._streams.awaited.union([one.sent for one in self._pending.values() if one.sent])
- def _settle_lost(self):
-  for sent, problem in self._lost.settled(self._owed):
-   self._answered(failure(str(sent), problem))
+ def _unmatched(self, said):
+  for answer in unmatched_answers(said, self._owed(), self._child.name):
+   self._answered(answer)
  def _answered(self, message):
   sent = message.number
-  if message.id is None and not sent and message.is_response:
-   self._lose(self._connection.without_id(message))
-   return
   if sent in self._streams:
    self._streams.ended(sent, message.raw("error") if message.is_error else "")
    return
   found = [one for one in self._pending.values() if sent and one.sent == sent]
   if found:
    self._ended(found[0], message)
+  elif message.is_response and sent < FIRST_ID and not self._unasked.takes(message):
+   self._unmatched(message)
  def _ended(self, one, message):
   number, said = str(one.number), message.json("result")
   kind = said.value.get("resultType", "complete")
@@ -7865,8 +7819,12 @@ class ProxyAggregator:
    raise CallFailed(server, {"message": "the aggregator was left before the answer"})
   found = json.loads(message.line())
   if "error" in found:
-   raise CallFailed(server, found["error"])
+   error = found["error"]
+   text = error if isinstance(error, str) else json.dumps(error)
+   raise CallFailed(server, error if isinstance(error, dict) else {"message": text})
   result = found["result"]
+  if not isinstance(result, dict):
+   raise CallFailed(server, {"message": f"the result is no object: {json.dumps(result)}"})
   return result
  def _owner(self, exposed):
   route = self._plan.routes["tools"].get(exposed)
@@ -8525,8 +8483,8 @@ def call_tool(
  proxy = LocalClient(plan, folder)
  try:
   answer = _answer(proxy, {"name": name, "arguments": arguments})
-  if "result" not in answer:
-   for line in _told(plan, name, known, answer["error"]):
+  if type(answer.get("result")) is not dict:
+   for line in _told(plan, name, known, answer.get("error", "the result is no object")):
     proxy.engine.say(line)
    return 1
  finally:
@@ -8567,8 +8525,9 @@ def _answer(proxy, params):
 
 def _told(plan, name, known, error):
  answer = error if type(error) is dict else {"message": error}
+ code = f" (code {answer['code']})" if "code" in answer else ""
  data = f" {json.dumps(answer['data'])}" if "data" in answer else ""
- yield f"{answer.get('message')} (code {answer.get('code')}){data}"
+ yield f"{answer.get('message')}{code}{data}"
  if name in known:
   return
  server, sign, _ = name.partition(plan.options.separator)
@@ -9036,6 +8995,7 @@ def shell_command(line, environ):
  return f'"{system}\\System32\\cmd.exe" /e:ON /v:OFF /d /s /c "{line}"'
 ''')
 define_part("rare", r'''
+from contextlib import suppress
 from time import monotonic
 import _thread
 import binascii
@@ -9538,7 +9498,7 @@ def _unset_for(
 
 # rare/odd_lines.py: Reads lines of servers that hold something else than one message, or one that cannot be read.
 _BETWEEN = " \t\r\n[],"
-MAXIMUM_TRIES = 16
+_MARK = '"jsonrpc"'
 SHOWN_CHARACTERS = 60
 
 def odd_line(line, redact):
@@ -9547,49 +9507,59 @@ def odd_line(line, redact):
  except Malformed as problem:
   text = decode(line.decode("utf-8", "replace").encode("utf-8"))
   oddity = f"{problem}; such bytes are read as U+FFFD"
- if not text:
-  return [], oddity
- try:
-  return _messages(text), oddity
- except Malformed:
-  found, passed_over = _parts(text)
+ found, passed_over = _parts(text)
  return found, oddity or _shown(redact(passed_over))
 
 def _parts(text):
  found = []
- others = [""]
- index = 0
- while True:
-  start = text.find("{", index)
-  others[-1] += text[index : start if start >= 0 else len(text)]
-  if start < 0:
-   break
+ passed_over = ""
+ end, start = 0, text.find("{")
+ while start >= 0:
+  if not _is_object(text, start):
+   start = text.find("{", start + 1)
+   continue
+  words = text[end:start].strip(_BETWEEN)
   try:
-   _, index = members(text, start)
-   found += _messages(text[start:index])
-   others.append("")
+   _, after = members(text, start)
+   found += _messages(text[start:after])
   except Malformed as problem:
-   index = _next_message(text, start)
-   fragment = _fragment(text[start:index], str(problem))
-   if fragment is None:
-    others[-1] += text[start:index]
-   else:
-    found.append(fragment)
-    others.append("")
- stripped = [other.strip(_BETWEEN) for other in others]
- return found, next((other for other in stripped if other), "")
+   if words and text.find(_MARK, start) < 0:
+    break
+   found += _unreadable(text[start:], str(problem))
+   after = len(text)
+  passed_over = passed_over or words
+  end, start = after, text.find("{", after)
+ return found, passed_over or text[end:].strip(_BETWEEN)
+
+def _is_object(text, start):
+ index = skip(text, start + 1)
+ if text[index : index + 1] != '"':
+  return text[index : index + 1] == "}"
+ try:
+  index = skip(text, value_at(text, index)[1])
+ except Malformed:
+  return False
+ return text[index : index + 1] == ":"
 
 def _messages(text):
  message = read_message(text)
- if not message.contradiction:
+ is_log = not message.id_text and message.method is None and not message.is_response
+ if is_log or not message.contradiction:
   return [message]
+ return _fragments(text, message.contradiction)
+
+def _unreadable(text, problem):
+ if text.count(_MARK) > 1:
+  return [Fragment(None, "", problem)]
+ return _fragments(text, problem)
+
+def _fragments(text, problem):
  said = _AllIds()
- read_members(text, 0, said)
- if not said.ids and message.method is None and not message.is_response:
-  return [message]
- method = "" if {"result", "error"} & said.keys() else message.method or ""
+ with suppress(Malformed):
+  read_members(text, 0, said)
+ method = None if {"result", "error"} & said.keys() else said.get("method", (None,))[0]
  ids = [one if is_id(one) else None for one in said.ids] or [None]
- return [Fragment(one, method, message.contradiction) for one in ids]
+ return [Fragment(one, method if type(method) is str else "", problem) for one in ids]
 
 class _AllIds(dict[str, "tuple[Any, int, int]"]):
  def __init__(self):
@@ -9604,52 +9574,6 @@ def _shown(text):
  if not text:
   return ""
  return f'"{printable(text[:SHOWN_CHARACTERS])}"'
-
-def _next_message(text, index):
- for _ in range(MAXIMUM_TRIES):
-  index = text.find("{", index + 1)
-  if index < 0 or text.find('"jsonrpc"', index) < 0:
-   break
-  try:
-   inner, _ = members(text, index)
-  except Malformed:
-   continue
-  if "jsonrpc" in inner:
-   return index
- return len(text)
-
-def _fragment(text, problem):
- found = _readable_members(text)
- mark = text.rfind('"jsonrpc"')
- if "id" not in found:
-  found.update(_last_members(text))
- identifier, method = found.get("id"), found.get("method")
- if type(identifier) is float and identifier.is_integer():
-  identifier = int(identifier)
- if mark < 0 and not is_id(identifier):
-  return None
- return Fragment(
-  identifier if is_id(identifier) else None, method if type(method) is str else "", problem
- )
-
-def _last_members(text):
- for name in ('"jsonrpc"', '"id"'):
-  start = text.rfind(name)
-  try:
-   tail, end = members("{" + text[start:]) if start > 0 else ({}, 0)
-  except Malformed:
-   continue
-  if "id" in tail and tail.keys() <= {"id", "jsonrpc"} and start + end - 1 == len(text):
-   return values_of(tail)
- return {}
-
-def _readable_members(text):
- found = {}
- try:
-  read_members(text, 0, found)
- except Malformed:
-  return values_of(found)
- return values_of(found)
 
 # rare/reasons.py: Says why a server could not be started, and how its process ended.
 OFTEN_USED_FOLDERS = (
