@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:fe1e9bc7e3967bede370c02a74ca3c2059f54d4af2a66a883ca4a396baa1a073 (mcpagg 0.1.0; without composite, entries, http, masking, narrowing, remote, repeated, urls)
+#   runtime:  sha256:b6f8e09fe2901f9dbba69f318f4a224657d4a9bb05403121b7bc159724b93dd3 (mcpagg 0.1.0; without composite, entries, http, masking, narrowing, remote, repeated, urls)
 
 import sys
 
@@ -2824,18 +2824,9 @@ def answer_line(answers, client, line):
 
 # base/plan.py: What the compiler decided, as the emitted file holds it.
 class Options:
+ http = None
  def __init__(self, given):
-  self.separator = given["separator"]
-  self.names = given["names"]
-  self.start = given["start"]
-  self.on_drift = given["on_drift"]
-  self.restart = given["restart"]
-  self.env = given.get("env", "inherit")
-  self.http = given.get("http")
-  self.timeout = given["timeout"]
-  self.connect_timeout = given["connect_timeout"]
-  self.idle_stop = given.get("idle_stop")
-  self.allow_failed = given.get("allow_failed", False)
+  self.__dict__.update(given)
 
 class Plan:
  def __init__(self, tables):
