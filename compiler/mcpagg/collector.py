@@ -1,4 +1,4 @@
-"""What a server says of itself in one life: the introduction that it gives, and its lists.
+"""What a server says of itself in one conversation: its introduction, and its lists.
 
 The rules are those of the emitted file. What differs is that one thread asks, and waits.
 

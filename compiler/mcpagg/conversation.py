@@ -1,4 +1,4 @@
-"""One life of a server, as discovery speaks with it: one request at a time, each waited for.
+"""A server as discovery speaks with it: one request at a time, each waited for.
 
 The process, the connection, the ports of both eras and what ends a request are those of the emitted
 file. What differs is who is behind the port: one that waits, and can be asked nothing.
@@ -127,7 +127,7 @@ class Time:
 TIME = Time()
 
 
-class Started:
+class StartedServer:
     """A started server, and what is known of it outside of the protocol.
 
     `noise` is what it wrote first that was no message, without secrets, or nothing; `spoke` is
@@ -194,7 +194,7 @@ class Started:
             return f"{self.installation.package.launcher.words[0]} is installing it"
         return words
 
-    # What is told of it
+    # What is wrong with it
 
     def fault(self, what: str, *, is_late: bool = False) -> Fault:
         """Say what is wrong with it, with the end of its stderr."""
@@ -274,7 +274,7 @@ class Conversation:
         process: Process | RemoteConnection | None = None
         try:
             process = self._process(launch, config)
-            self.server = Started(launch, process, package, quoted)
+            self.server = StartedServer(launch, process, package, quoted)
             threading.Thread(target=process.read, daemon=True).start()
         except (OSError, ValueError, RuntimeError) as problem:
             if process is not None:
@@ -361,7 +361,7 @@ class Conversation:
             self._perform()
 
     def _perform(self) -> None:
-        """Send what is to be sent; what else the runtime wants done is told in another way here."""
+        """Send what is to be sent; what else the runtime reports has other words in discovery."""
         self._effects.settle()
         for kind, _, message in self._effects.taken():
             if kind is SEND:

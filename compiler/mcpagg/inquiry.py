@@ -1,12 +1,12 @@
-"""All that one server is asked, over as many lives as that takes.
+"""All that one server is asked, in as many conversations as that takes.
 
 A handshake is tried first: it works with every legacy server, and with those that speak both eras.
 The specification recommends to probe with `server/discover` instead, but some servers exit on it.
-So a child gets that request only after it has refused all handshakes, or, with an envelope, as the
-last one of its life: what knows the newer revision gives itself away by its answer to it, and is
-then asked on a fresh process.
+So a server gets that request only after it has refused all handshakes, or, with an envelope, as
+the last one of a process: what knows the newer revision shows that by its answer, and is then asked
+on a fresh process.
 
-A child whose list of tools changed by itself is started a second time by a client without
+A server whose list of tools changed by itself is started a second time by a client without
 capabilities, to learn which tools need one.
 """
 
@@ -45,7 +45,7 @@ OTHER_TRANSPORT = {"streamable-http": "sse", "sse": "streamable-http"}
 
 
 class Inquiry:
-    """One server, what it is asked, and what comes of that.
+    """One server, what it is asked, and what comes of it.
 
     `began` is when it was first started, `found` what it offers, `fault` why that is not known.
     """
@@ -76,7 +76,7 @@ class Inquiry:
 
     @property
     def alive(self) -> list[Conversation]:
-        """What is said with processes of it that are not over."""
+        """Its conversations that are not over."""
         return [one for one in [*self._conversations] if not one.server.is_over]
 
     def give_up(self) -> None:
@@ -127,7 +127,7 @@ class Inquiry:
         self.remarks = [shown(remark, self._launch.redact) for remark in child.remarks]
         return replace(found, seconds=seconds, ran=ran)
 
-    # Its lives
+    # Its conversations
 
     def _begin(self, launch: Launch, version: str, capabilities: Json) -> Collector:
         """Start the server, once or again.
