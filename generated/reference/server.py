@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:b6f8e09fe2901f9dbba69f318f4a224657d4a9bb05403121b7bc159724b93dd3 (mcpagg 0.1.0; without composite, entries, http, masking, narrowing, remote, repeated, urls)
+#   runtime:  sha256:ebda8202b28136a36195ebc0b413036f808bd4d6bac222e3635930087410d964 (mcpagg 0.1.0; without composite, entries, http, masking, narrowing, remote, repeated, urls)
 
 import sys
 
@@ -3650,9 +3650,7 @@ class Lifecycle:
   if self.client is not None:
    version = min(version, self.client.version)
    able, info = relayed(self.client), self.client.info
-  return obj(
-   protocolVersion=quote(version), capabilities=able, clientInfo=info or self._plan.info
-  )
+  return handshake(version, able, info or self._plan.info)
  def ready(self, answer):
   said = answer.value("result")
   self.enter(READY)
@@ -3663,9 +3661,12 @@ class Lifecycle:
   self._deadline = FOREVER
   self.ready_at = self.active_at = self._effects.clock()
  def refused(self, answer):
-  if not (self._means_other_era(answer) and self.switch_era()):
-   detail = f"refused the handshake: {answer.raw('error')}"
-   self.give_up(detail)
+  fault = introduction_fault(answer.value("result"))
+  if answer.is_error:
+   fault = f"refused the handshake: {answer.raw('error')}"
+  if fault and not (self._means_other_era(answer) and self.switch_era()):
+   self.give_up(fault)
+  return bool(fault)
  def give_up(self, reason):
   self._effects.stop(self._connection.child, reason)
  def _means_other_era(self, answer):
@@ -3711,15 +3712,14 @@ class Lifecycle:
 def retry_pause(failures):
  return min(FIRST_RETRY_SECONDS * 2.0 ** min(failures - 1, 10), LONGEST_RETRY_SECONDS)
 
-def introduction_fault(method, said):
+def handshake(version, able, info):
+ return obj(protocolVersion=quote(version), capabilities=able, clientInfo=info)
+
+def introduction_fault(said):
  if type(said) is not dict:
-  return f"answered {method} with a result that is no JSON object"
- if method == "initialize":
-  names_version = type(said.get("protocolVersion")) is str
- else:
-  versions = said.get("supportedVersions")
-  names_version = type(versions) is list and bool(versions)
- return "" if names_version else "names no protocol version that it speaks"
+  return "answered initialize with a result that is no JSON object"
+ named = type(said.get("protocolVersion")) is str
+ return "" if named else "names no protocol version that it speaks"
 
 def knows_no_handshake(refusal):
  return refusal.code == METHOD_NOT_FOUND or speaks_modern(refusal)
@@ -4128,6 +4128,7 @@ class Connection:
   self.child = child
   self.name = child.name
   self.row = row
+  self.receive = receive
   self.options = options
   self.effects = effects
   self.calls = {}
@@ -4189,6 +4190,24 @@ class Connection:
     self.effects.arm(own.deadline)
  def owed(self):
   return {*self.own, *self.calls}
+ def answered(self, message):
+  own = self.own.pop(message.number, None)
+  if own is None:
+   return False
+  self.unasked.settled()
+  own.finish(message)
+  return True
+ def ended_by(self, said):
+  if isinstance(said, Fragment):
+   if said.method and said.id is not None:
+    refusal = error(PARSE_ERROR, f"Invalid message: {said.problem}")
+    self.send(failure(id_text(said.id), refusal))
+   is_unmatched = not said.method
+  elif said.number >= FIRST_ID:
+   return [said] if said.number in self.owed() else []
+  else:
+   is_unmatched = said.is_response and not self.unasked.takes(said)
+  return unmatched_answers(said, self.owed(), self.name) if is_unmatched else []
  def say(self, text):
   self.effects.say(f"server '{self.name}' {text}")
  def warn(self, oddity):
@@ -5489,12 +5508,7 @@ class Child:
   hello = self.lifecycle.introduction()
   self.connection.ask("initialize", hello, self._shake_hands, deadline=FOREVER)
  def _shake_hands(self, answer):
-  if answer.is_error:
-   self.lifecycle.refused(answer)
-   return
-  fault = introduction_fault("initialize", answer.value("result"))
-  if fault:
-   self.lifecycle.give_up(fault)
+  if self.lifecycle.refused(answer):
    return
   self.lifecycle.ready(answer)
   self._instances.succeeded()
@@ -5569,7 +5583,8 @@ class Child:
    self._forget()
  def receive(self, message):
   if isinstance(message, Fragment):
-   self._unreadable(message)
+   self.connection.warn(message.problem)
+   self._end(self.connection.ended_by(message))
   elif message.method is None:
    self._answered(message)
   elif message.id_text:
@@ -5603,26 +5618,15 @@ class Child:
   if number in connection.calls:
    connection.unasked.settled()
    self.calls.answered(number, connection.unmasked(message))
-  elif number in connection.own:
-   connection.unasked.settled()
-   connection.own.pop(number).finish(message)
+  elif connection.answered(message):
    self._send_on()
-  elif message.is_response and number < FIRST_ID:
-   if not connection.unasked.takes(message):
-    self._unmatched(message)
-  elif number:
+  elif number >= FIRST_ID:
    self.requests.late.ended(number)
    self.calls.flush()
- def _unreadable(self, fragment):
-  self.connection.warn(fragment.problem)
-  if fragment.method:
-   if fragment.id is not None:
-    refusal = error(PARSE_ERROR, f"Invalid message: {fragment.problem}")
-    self.connection.send(failure(id_text(fragment.id), refusal))
   else:
-   self._unmatched(fragment)
- def _unmatched(self, said):
-  for answer in unmatched_answers(said, self.connection.owed(), self.name):
+   self._end(connection.ended_by(message))
+ def _end(self, answers):
+  for answer in answers:
    self._answered(answer)
  def submit_unknown(self, call):
   self.calls.submit_unknown(call)
@@ -6209,7 +6213,16 @@ class Core:
  def child_up(self, child, masks={}):
   if child.era == MODERN:
    load_part("modern")
-   child.up(ModernChildPort(child, self.router.answers), masks)
+   plan = self.router.plan
+   several = len(plan.servers) > 1
+   port = ModernChildPort(
+    child.connection,
+    plan.info,
+    child.ask,
+    lambda tool: self.schema_of(child, tool),
+    several=several,
+   )
+   child.up(port, masks)
   else:
    child.up(None, masks)
   return self.taken()
@@ -7016,10 +7029,13 @@ def _watchable(declared, uris):
 
 class Streams:
  def __init__(
-  self, child, enveloped, answer
+  self,
+  connection,
+  enveloped,
+  answer,
  ):
-  self._child = child
-  self._effects = child.connection.effects
+  self._connection = connection
+  self._effects = connection.effects
   self._enveloped = enveloped
   self._answer = answer
   self._open = {}
@@ -7028,20 +7044,16 @@ class Streams:
  @property
  def awaited(self):
   return {stream for stream, (_, waiting) in self._open.items() if waiting}
- def listen(self):
-  declared = self._child.lifecycle.capabilities
-  wanted = {
-   name: "true"
-   for name, kind in LISTENABLE.items()
-   if type(declared.get(kind)) is dict and declared[kind].get("listChanged") is True
-  }
+ def listen(self, declared):
+  known = declared if type(declared) is dict else {}
+  wanted = {name: "true" for name, kind in LISTENABLE.items() if _tells(known, kind)}
   if wanted:
    self._begin(obj(wanted), "", [])
  def _begin(self, wanted, uri, identifiers):
-  stream = self._child.connection.mint()
+  stream = self._connection.mint()
   self._open[stream] = uri, identifiers
   params = self._enveloped(obj(notifications=wanted))
-  self._effects.send(self._child, request(stream, LISTEN, params))
+  self._effects.send(self._connection.child, request(stream, LISTEN, params))
  def subscribe(self, message):
   uri = message.params["uri"]
   waiting = [identifiers for known, identifiers in self._open.values() if known == uri]
@@ -7065,7 +7077,7 @@ class Streams:
   self._done(message)
  def _close(self, stream):
   gone = notification(CANCELLED, obj(requestId=str(stream)))
-  self._effects.send(self._child, gone)
+  self._effects.send(self._connection.child, gone)
   self.ended(stream)
  def acknowledged(self, message):
   meta = message.params.get("_meta")
@@ -7084,7 +7096,7 @@ class Streams:
  def ended(self, stream, why=""):
   uri, identifiers = self._open.pop(stream, ("", []))
   for identifier in identifiers:
-   unwatched = f"Server '{self._child.name}' does not watch {uri}"
+   unwatched = f"Server '{self._connection.name}' does not watch {uri}"
    self._answer(failure(str(identifier), why or error(INTERNAL_ERROR, unwatched)))
  def _done(self, message):
   self._answer(result(message.id_text, "{}"))
@@ -7159,17 +7171,28 @@ class PendingRequest:
   return ""
 
 class ModernChildPort:
- def __init__(self, child, answers):
-  self._child = child
-  self._answers = answers
-  self._connection = child.connection
-  self._effects = child.connection.effects
-  self._send = self._effects.sender(child)
+ def __init__(
+  self,
+  connection,
+  about,
+  ask=lambda client, message: None,
+  tool=lambda name: "",
+  *,
+  several=False,
+ ):
+  self._connection = connection
+  self._about = about
+  self._ask_client = ask
+  self._tool = tool
+  self._several = several
+  self._effects = connection.effects
+  self._send = self._effects.sender(connection.child)
   self._asking, self._info = "{}", ""
+  self._declared = None
   self._level = ""
   self._unasked = AnsweredNotifications()
   self._pending = {}
-  self._streams = Streams(child, self._own, self._say)
+  self._streams = Streams(connection, self._own, self._say)
  def __len__(self):
   return len(self._pending)
  def deliver(self, message):
@@ -7178,7 +7201,7 @@ class ModernChildPort:
    self._replied(message)
   elif message.id is None:
    if method == INITIALIZED:
-    self._streams.listen()
+    self._streams.listen(self._declared)
    elif method == CANCELLED:
     self._cancel(message)
    elif method not in LEGACY_NOTIFICATIONS:
@@ -7203,9 +7226,7 @@ class ModernChildPort:
   call = self._connection.calls.get(message.number)
   one = PendingRequest(message, message.method or "", call.client if call else None)
   if call is not None and message.method == "tools/call" and not call.client.is_modern:
-   served = self._answers.catalogues["tools"].served(self._child.name)
-   found = [item for item in served if item.original == call.original]
-   one.wraps = bool(found) and wraps_output(found[0].listed(""))
+   one.wraps = wraps_output(self._tool(call.original))
   self._make(one)
  def _make(self, one):
   one.due = FOREVER
@@ -7213,7 +7234,7 @@ class ModernChildPort:
   asking, info, level = self._asking, self._info, self._level
   if one.client is not None:
    asking, level = able(one.client), one.client.level
-   info = one.client.info or self._answers.plan.info
+   info = one.client.info or self._about
   self._send(request(one.sent, one.method, one.params(asking, info, level)))
  def _own(self, params):
   return edited(params, add={"_meta": envelope(self._asking, self._info, self._level, "")})
@@ -7265,11 +7286,11 @@ class ModernChildPort:
   else:
    self._say(notification(message.method, _unmarked(message)))
  def _say(self, message):
-  self._effects.later(lambda: self._child.receive(message))
+  self._effects.later(lambda: self._connection.receive(message))
  def _owed(self):
   return self._streams.awaited.union([one.sent for one in self._pending.values() if one.sent])
  def _unmatched(self, said):
-  for answer in unmatched_answers(said, self._owed(), self._child.name):
+  for answer in unmatched_answers(said, self._owed(), self._connection.name):
    self._answered(answer)
  def _answered(self, message):
   sent = message.number
@@ -7285,19 +7306,15 @@ class ModernChildPort:
   number, said = str(one.number), message.json("result")
   kind = said.value.get("resultType", "complete")
   if message.is_error:
-   self._end(one, failure(number, _explained(message, one.client, self._child.name)))
+   self._end(one, failure(number, _explained(message, one.client, self._connection.name)))
   elif type(message.value("result")) is not dict:
    self._fail(one, "answered with what is no result")
   elif one.method == "server/discover":
-   fault = introduction_fault(one.method, said.value)
-   if fault:
-    self._fail(one, fault)
-   else:
-    self._end(one, result(number, _introduction(said)))
+   self._declared = said.value.get("capabilities")
+   self._end(one, result(number, _introduction(said)))
   elif one.client is None or one.client.is_modern:
    if kind == "input_required":
-    several = len(self._answers.plan.servers) > 1
-    text = attributed_input(said, self._child.name, several)
+    text = attributed_input(said, self._connection.name, self._several)
     message = result(number, text)
    self._end(one, message.under(number))
   elif kind == "input_required":
@@ -7313,7 +7330,7 @@ class ModernChildPort:
   del self._pending[one.number]
   self._say(message)
  def _fail(self, one, reason):
-  text = error(INTERNAL_ERROR, f"Server '{self._child.name}' {reason}")
+  text = error(INTERNAL_ERROR, f"Server '{self._connection.name}' {reason}")
   self._end(one, failure(str(one.number), text))
  def _require(self, one, required):
   one.next_round(required)
@@ -7332,7 +7349,7 @@ class ModernChildPort:
  def _ask(self, one, question):
   def ask():
    if one.client is not None and question.id in one.questions:
-    self._child.ask(one.client, question)
+    self._ask_client(one.client, question)
   self._effects.later(ask)
 
 def _explained(message, client, server):
@@ -7370,11 +7387,13 @@ def _unmarked(message):
  )
 
 def _introduction(said):
+ versions = said.value.get("supportedVersions")
+ is_named = type(versions) is list and bool(versions)
  add = {
-  "protocolVersion": quote(MODERN_VERSION),
+  "protocolVersion": quote(MODERN_VERSION) if is_named else "null",
   "serverInfo": said.part("_meta", SERVER_KEY) or "{}",
  }
- return said.edited(drop=("supportedVersions", *MODERN_MEMBERS), add=add).text
+ return said.edited(drop=MODERN_MEMBERS, add=add).text
 
 def _is_askable(value):
  method = value.get("method") if type(value) is dict else None
