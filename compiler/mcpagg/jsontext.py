@@ -1,7 +1,4 @@
-"""JSON as the compiler reads and prints it: a child's numbers keep the text that they came in.
-
-Neither direction depends on how deep a value nests, nor on the version of the interpreter.
-"""
+"""JSON as the compiler reads and prints it: a child's numbers keep the text that they came in."""
 
 from __future__ import annotations
 
@@ -11,8 +8,7 @@ from collections.abc import Callable
 from json.encoder import encode_basestring_ascii
 from typing import Any
 
-from mcpagg_runtime.base.jsontext import Malformed
-from mcpagg_runtime.base.jsontext import parse as parse_deep
+from mcpagg_runtime.base.jsontext import BEYOND_DEPTH, Malformed
 
 
 class ExactNumber(float):
@@ -36,17 +32,15 @@ _ENCODER = json.JSONEncoder(allow_nan=False)
 
 
 def loads(text: str) -> Any:
-    """Read a text as one JSON value, of any depth.
-
-    Numbers keep their text down to the depth that the scanner of the interpreter reaches.
+    """Read a text as one JSON value, in which numbers keep their text.
 
     Raises:
-        Malformed: it is none.
+        Malformed: it is none, or nests deeper than the interpreter goes.
     """
     try:
         return json.loads(text, parse_float=_float, parse_int=_int, parse_constant=ExactNumber)
     except RecursionError:
-        return parse_deep(text)
+        raise Malformed(BEYOND_DEPTH) from None
     except ValueError as problem:
         raise Malformed(str(problem)) from None
 
@@ -60,37 +54,23 @@ def dumps(
 ) -> str:
     """Return JSON text on one line; `separators` and `sort` are those of json.dumps."""
     comma, colon = separators
-    parts: list[str] = []
-    todo: list[tuple[Any, bool]] = [(value, False)]  # and whether it is text to print as it is
-    while todo:
-        item, is_text = todo.pop()
-        if is_text:
-            parts.append(item)
-        elif isinstance(item, dict | list | tuple) and item:
-            begin, end = "{}" if isinstance(item, dict) else "[]"
-            pieces: list[tuple[Any, bool]] = []
-            if isinstance(item, dict):
-                for key, member in sorted(item.items()) if sort else item.items():
-                    pieces += [(f"{comma}{quote(key)}{colon}", True), (member, False)]
-            else:
-                for member in item:
-                    pieces += [(comma, True), (member, False)]
-            pieces[0] = begin + pieces[0][0][len(comma) :], True
-            todo.append((end, True))
-            todo.extend(reversed(pieces))
-        else:
-            parts.append(_scalar(item, quote))
-    return "".join(parts)
 
+    def text_of(item: Any) -> str:
+        if isinstance(item, dict):
+            members = sorted(item.items()) if sort else item.items()
+            pairs = [f"{quote(name)}{colon}{text_of(member)}" for name, member in members]
+            return "{" + comma.join(pairs) + "}"
+        if isinstance(item, list | tuple):
+            return "[" + comma.join(map(text_of, item)) + "]"
+        if isinstance(item, str):
+            return quote(item)
+        if isinstance(item, ExactNumber):
+            return item.text
+        if isinstance(item, float) and math.isinf(item):
+            return "1e999" if item > 0 else "-1e999"
+        return _ENCODER.encode(item)
 
-def _scalar(value: Any, quote: Callable[[str], str]) -> str:
-    if isinstance(value, str):
-        return quote(value)
-    if isinstance(value, ExactNumber):
-        return value.text
-    if isinstance(value, float) and math.isinf(value):
-        return "1e999" if value > 0 else "-1e999"
-    return _ENCODER.encode(value)
+    return text_of(value)
 
 
 def _float(text: str) -> float:
