@@ -297,7 +297,7 @@ class Json:
         end: int = -1,
         value: Any = UNREAD,
         noted: Noted | None = None,
-        line: bytes = b"",
+        line: bytes | memoryview = b"",
         parts: Sequence[str | Json] = (),
     ) -> None:
         """`value` and `noted`, the members of an object, are given if they have been read.
@@ -330,25 +330,26 @@ class Json:
     @property
     def text(self) -> str:
         """The JSON text."""
-        self._join()
-        if self._end - self._start < len(self._source):
+        if self._parts:
+            self._join()
+        size = self._end - self._start
+        if size < len(self._source):
             self._source = self._source[self._start : self._end]
-            self._start, self._end, self._line = 0, len(self._source), b""
+            self._line = self.pieces[0] if self._line and size > LARGE else b""
+            self._start, self._end = 0, size
         return self._source
 
     def _join(self) -> None:
-        """Make one text of the parts, if it is made of some."""
-        if self._parts:
-            texts = [part.text if isinstance(part, Json) else part for part in self._parts]
-            self._source, self._parts = "".join(texts), ()
-            self._end = len(self._source)
+        """Make one text of the parts that it is made of."""
+        texts = [part.text if isinstance(part, Json) else part for part in self._parts]
+        self._source, self._parts = "".join(texts), ()
+        self._end = len(self._source)
 
     @property
     def value(self) -> Any:
         """The value."""
         if self._value is UNREAD:
-            is_object = self.text.startswith("{")
-            self._value = values_of(self._members()[0]) if is_object else parse(self.text)
+            self._value = parse(self.text)
         return self._value
 
     def _members(self) -> Noted:
@@ -380,28 +381,32 @@ class Json:
         The values of all others stay as they are written; so does the whole text, if it only gets
         more. Of a name that stands twice, the last value counts.
         """
-        found, _ = self._members()
-        if not add and not any(name in found for name in drop):
-            return self
-        if any(name in found for name in (*drop, *add)):
-            kept = {name: self._cut(*self.place((name,))) for name in found if name not in drop}
-            parts: list[str | Json] = []
+        known = self._names()
+        parts: list[Any] = []
+        if any(name in known for name in (*drop, *add)):
+            found, _ = self._members()
+            shift = self._start - self._base
+            kept = {
+                name: self._cut(start + shift, end + shift)
+                for name, (_, start, end) in found.items()
+                if name not in drop
+            }
             for name, text in {**kept, **add}.items():
                 parts += [f"{',' if parts else '{'}{quote(name)}:", text]
             parts.append("}" if parts else "{}")
+        elif add:
+            end = self._source.rindex("}", self._start, self._end)
+            parts = [self._cut(self._start, end), f",{obj(add)[1:]}" if known else obj(add)[1:]]
         else:
-            self._join()
-            end = self._source.rindex("}", self._start, self._end) - self._start
-            parts = [self._cut(0, end), f",{obj(add)[1:]}" if found else obj(add)[1:]]
-        texts = [part for part in parts if isinstance(part, str)]
-        return Json("".join(texts)) if len(texts) == len(parts) else Json("", parts=parts)
+            return self
+        is_large = self._end - self._start > LARGE
+        return Json("", parts=parts) if is_large else Json("".join(parts))
 
     def _cut(self, start: int, end: int) -> str | Json:
-        """Return a part of the text; what is large is not copied for that."""
+        """Return a part of the source; what is large is not copied for that."""
         if end - start <= LARGE:
-            return self._between(start, end)
-        self._join()
-        return Json(self._source, self._start + start, self._start + end, line=self._line)
+            return self._source[start:end]
+        return Json(self._source, start, end, line=self._line)
 
     def owned(self, add: Mapping[str, str], guarded: Collection[str] = ()) -> Json:
         """Return the object with members of ours {name: JSON text}, whoever else has such.
@@ -409,7 +414,11 @@ class Json:
         Of these, and of those that are `guarded`, no other spelling stays: parsers that ignore case
         take the last one.
         """
-        return self.edited(rivals(self.value, {*add, *guarded}), add)
+        return self.edited(rivals(self._names(), {*add, *guarded}), add)
+
+    def _names(self) -> Collection[str]:
+        """Return the names of the members of the object."""
+        return self._members()[0] if self._value is UNREAD else self._value
 
     def part(self, *path: str) -> str:
         """Return the JSON text of the value that `path` leads to, "" if there is none."""
@@ -417,5 +426,4 @@ class Json:
 
     def _between(self, start: int, end: int) -> str:
         """Return a part of the text; the rest is not copied for that."""
-        self._join()
         return self._source[self._start + start : self._start + end]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.jsontext import (
     BLANK,
+    LARGE,
     UNREAD,
     Json,
     Malformed,
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 
 # What a peer writes without ever ending the line would otherwise fill the memory.
 MAXIMUM_LINE_BYTES = 1 << 28
-# What has fewer arrays and objects can be read anywhere. What has more is read so many calls deeper
-# than it need be: so the interpreter goes deep enough wherever it is read again, or compared.
+# What has fewer arrays and objects can be read anywhere. All else is read so many calls deeper than
+# it need be: so the interpreter goes deep enough wherever it is read again, or compared.
 SHALLOW = 500
 ROOM = 100
 
@@ -259,8 +260,10 @@ def read_message(text: str, line: bytes = b"") -> Message:
         NotAnObject: it is JSON, but no object.
         Malformed: it is not JSON, or nests deeper than the interpreter goes.
     """
-    is_shallow = text.count("{") + text.count("[") < SHALLOW
-    return _read_below(0 if is_shallow else ROOM, text, line)
+    size = len(text)
+    if size < 2 * SHALLOW or (size < LARGE and text.count("{") + text.count("[") < SHALLOW):
+        return _read_below(0, text, line)
+    return _read_below(ROOM, text, line)
 
 
 def _read_below(room: int, text: str, line: bytes) -> Message:
