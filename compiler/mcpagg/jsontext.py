@@ -1,4 +1,7 @@
-"""JSON as the compiler reads and prints it: a child's numbers keep the text that they came in."""
+"""JSON as the compiler reads and prints it: a child's numbers keep the text that they came in.
+
+What nests deep is printed without recursion.
+"""
 
 from __future__ import annotations
 
@@ -54,23 +57,37 @@ def dumps(
 ) -> str:
     """Return JSON text on one line; `separators` and `sort` are those of json.dumps."""
     comma, colon = separators
+    parts: list[str] = []
+    todo: list[tuple[Any, bool]] = [(value, False)]  # and whether it is text to print as it is
+    while todo:
+        item, is_text = todo.pop()
+        if is_text:
+            parts.append(item)
+        elif isinstance(item, dict | list | tuple) and item:
+            begin, end = "{}" if isinstance(item, dict) else "[]"
+            pieces: list[tuple[Any, bool]] = []
+            if isinstance(item, dict):
+                for key, member in sorted(item.items()) if sort else item.items():
+                    pieces += [(f"{comma}{quote(key)}{colon}", True), (member, False)]
+            else:
+                for member in item:
+                    pieces += [(comma, True), (member, False)]
+            pieces[0] = begin + pieces[0][0][len(comma) :], True
+            todo.append((end, True))
+            todo.extend(reversed(pieces))
+        else:
+            parts.append(_scalar(item, quote))
+    return "".join(parts)
 
-    def text_of(item: Any) -> str:
-        if isinstance(item, dict):
-            members = sorted(item.items()) if sort else item.items()
-            pairs = [f"{quote(name)}{colon}{text_of(member)}" for name, member in members]
-            return "{" + comma.join(pairs) + "}"
-        if isinstance(item, list | tuple):
-            return "[" + comma.join(map(text_of, item)) + "]"
-        if isinstance(item, str):
-            return quote(item)
-        if isinstance(item, ExactNumber):
-            return item.text
-        if isinstance(item, float) and math.isinf(item):
-            return "1e999" if item > 0 else "-1e999"
-        return _ENCODER.encode(item)
 
-    return text_of(value)
+def _scalar(value: Any, quote: Callable[[str], str]) -> str:
+    if isinstance(value, str):
+        return quote(value)
+    if isinstance(value, ExactNumber):
+        return value.text
+    if isinstance(value, float) and math.isinf(value):
+        return "1e999" if value > 0 else "-1e999"
+    return _ENCODER.encode(value)
 
 
 def _float(text: str) -> float:

@@ -29,3 +29,8 @@ def test_what_is_written_is_what_json_writes() -> None:
 def test_what_nests_too_deep_is_malformed() -> None:
     with pytest.raises(Malformed, match="it nests too deep"):
         loads("[" * 100_000 + "]" * 100_000)
+
+
+def test_what_is_read_is_written_however_deep_it_nests() -> None:
+    text = "[" * 700 + "]" * 700
+    assert dumps(loads(text)) == text
