@@ -215,8 +215,10 @@ class Stdio:
     def _open(self, opening: Opening | None = None) -> Engine:
         """Return the engine; where it is made, it goes on with the server that was started."""
         if self.engine is None:
+            from mcpagg_runtime.rare.memory import keep_memory
             from mcpagg_runtime.serve.engine import Engine
 
+            keep_memory()
             self.engine = Engine(self.answers, self.folder, self._log)
             if opening is not None and opening.spawned is not None:
                 self.engine.adopt(opening.called, opening.spawned, self.client)

@@ -27,7 +27,7 @@ LOOK_SECONDS = 1.0
 # How many pieces POSIX lets one call write everywhere, give or take: IOV_MAX.
 MAXIMUM_PIECES = 1000
 # The memory of a longer line, in bytes, is returned to the system.
-RETURNED = 1 << 22
+RETURNED = 1 << 20
 
 
 class Writer:
