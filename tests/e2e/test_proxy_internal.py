@@ -121,7 +121,7 @@ def test_a_start_that_fails_with_any_exception_fails_its_calls(
     tmp_path: Path, problem: str
 ) -> None:
     file = compiled(tmp_path, {"odd": stub_entry(), "good": stub_entry()})
-    starting = "        handle, group = _start_directly"
+    starting = "        popen = subprocess.Popen("
     edited(file, starting, f"        if '@' not in str(launch.argv): raise {problem}\n{starting}")
     with served(file) as wire:
         message = call(wire, "odd:echo")["error"]["message"]

@@ -95,7 +95,6 @@ class Stdio:
         status = 0
         for number in ENDING:
             on_signal(number, self._stop)
-        self.stopped = self.stopped or opening.stopped
         try:
             self._read(self._take_over(opening))
             if self.engine is not None:
@@ -121,9 +120,7 @@ class Stdio:
             self.client.introduce(read_message(decode(opening.hello)))
         if opening.initialized:
             self.client.shake_hands()
-            if opening.spawned is not None:
-                self._open(opening)
-            if not opening.unanswered and self.engine is None and self._wants_children():
+            if not opening.unanswered and self._wants_children():
                 self._open()
         return opening.unanswered
 
@@ -212,14 +209,12 @@ class Stdio:
         eager = self.answers.plan.options.start == "eager"
         return self.client.starter is not None and eager
 
-    def _open(self, opening: Opening | None = None) -> Engine:
-        """Return the engine; where it is made, it goes on with the server that was started."""
+    def _open(self) -> Engine:
+        """Return the engine, which is made when it is first needed."""
         if self.engine is None:
             from mcpagg_runtime.serve.engine import Engine
 
             self.engine = Engine(self.answers, self.folder, self._log)
-            if opening is not None and opening.spawned is not None:
-                self.engine.adopt(opening.called, opening.spawned, self.client)
             self.engine.connect(self.client, self)
         return self.engine
 

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from mcpagg_runtime.serve.effects import Action
     from mcpagg_runtime.serve.instances import Instances
     from mcpagg_runtime.serve.lives import Life
-    from mcpagg_runtime.spawn.spawning import Spawned
 
     class Sink(Protocol):
         """Takes the messages for a client."""
@@ -87,12 +86,6 @@ class Engine:
         self._awaited: Client | None = None
         self._paid = _thread.allocate_lock()
         self._alarm = Alarm(self._ring)
-
-    def adopt(self, server: str, spawned: Spawned | Exception, client: Client) -> None:
-        """Take over the process of a server that was started for a client, or why there is none."""
-        child = self.core.router.servers[server].serving(client.starter or client)
-        self._lives.adopt(child, spawned)
-        self.attempt(lambda core: core.wake(child, client))
 
     def connect(self, client: Client, sink: Sink) -> None:
         """Take on a client, whose messages go to `sink`."""

@@ -102,8 +102,6 @@ class Lives:
         """Those of which something may be left."""
         self._launches: dict[str, Launch] = {}
         """How each server was started last: a line may be about one that has ended."""
-        self._adopted: dict[Child, Spawned | Exception] = {}
-        """Processes that ran before their children were started, until they are, or why not."""
         self._digest = ""
         """That of the plan's tables, once a process was started."""
         self.spawning = _thread.allocate_lock()
@@ -117,20 +115,7 @@ class Lives:
 
     def start(self, child: Child) -> bool:
         """Start a child; return whether there was a thread to be had for it."""
-        if _apart(self._live, child):
-            return True
-        self._abandon(child)
-        return False
-
-    def adopt(self, child: Child, spawned: Spawned | Exception) -> None:
-        """Let a process that runs already be the next life of a child; or fail it as that did."""
-        self._adopted[child] = spawned
-
-    def _abandon(self, child: Child) -> None:
-        """End the process that a child was to have, and will not."""
-        spawned = self._adopted.pop(child, None)
-        if spawned is not None and not isinstance(spawned, Exception):
-            spawned.discard()
+        return _apart(self._live, child)
 
     def end(self, child: Child, reason: str) -> None:
         """End a child, for a reason that is reported."""
@@ -157,8 +142,6 @@ class Lives:
 
     def close(self) -> None:
         """End all, side by side; returns when none is left. Needs no lock: none is started now."""
-        for child in list(self._adopted):
-            self._abandon(child)
         gates = []
         for life in self._started:
             life.silence()
@@ -175,9 +158,6 @@ class Lives:
         """End all at once; takes no lock, for a signal handler may call it anywhere."""
         for life in list(self._started):
             life.kill()
-        for spawned in list(self._adopted.values()):
-            if not isinstance(spawned, Exception):
-                spawned.kill()
 
     # One life
 
@@ -226,7 +206,6 @@ class Lives:
             else:
                 from mcpagg_runtime.rare.reasons import why_not_started
 
-                self._abandon(child)
                 ended(f"could not be started: {why_not_started(problem, launch)}", "")
 
     def _started_life(
@@ -250,10 +229,7 @@ class Lives:
             return answered(received[0])
 
         if launch.transport == "stdio":
-            spawned = self._adopted.pop(child, None)
-            if isinstance(spawned, Exception):
-                raise spawned
-            return Process(spawned or self._spawn(launch), receive, ended)
+            return Process(self._spawn(launch), receive, ended)
         from mcpagg_runtime.remote.transport import RemoteConnection
 
         config = os.path.join(self._folder, host.plan.config) if host.plan.config else "CONFIG"

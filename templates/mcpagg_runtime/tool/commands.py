@@ -10,7 +10,6 @@ from mcpagg_runtime.base.standard import complain
 from mcpagg_runtime.base.stdio import MISSING_VARIABLE, Stdio
 from mcpagg_runtime.base.writer import Writer
 from mcpagg_runtime.spawn.platforms import WINDOWS
-from mcpagg_runtime.spawn.spawning import Spawned
 from mcpagg_runtime.start.opening import ENDING, LOG_DIRECTORY, LOG_LEVEL
 from mcpagg_runtime.tool.approval import verify_approval
 from mcpagg_runtime.tool.call_log import Log
@@ -173,8 +172,6 @@ def _serve(plan: Plan, folder: str, chosen: argparse.Namespace, opening: Opening
         log = _log(plan, path, taken, chosen.log_calls or _is_debug()) if path else None
     except (OSError, ValueError) as problem:
         complain(f"cannot write the log {path}: {problem}")
-        if isinstance(opening.spawned, Spawned):
-            opening.spawned.discard()
         return 2
     if not chosen.http:
         return Stdio(plan, folder, log).run(opening)
