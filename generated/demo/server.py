@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:523a551d1a452be2c2490e60b0a65ab2bad1cba60fec81ec1d14ec6ca9c4a263 (mcpagg 0.1.0; without addresses, composite, entries, http, masking, narrowing, remote, repeated, urls)
+#   runtime:  sha256:3c14bc8404740e74b02e17464cc41fc4789f3f07d881222a96996efd1b74302a (mcpagg 0.1.0; without addresses, composite, entries, http, masking, narrowing, remote, repeated, urls)
 
 import sys
 
@@ -329,11 +329,6 @@ class Opening:
   self.unanswered = b""
   self.owed = b""
   self.ended = False
-  self.called = ""
-  self.spawned = None
-  self.stopped = False
- def stop(self, *_):
-  self.stopped = True
 
 # start/waiting.py: Waits for more on standard input, as briefly as a start does.
 LOOK_AGAIN_SECONDS = 0.001
@@ -436,20 +431,11 @@ class Prepared:
    self.spelling = spelling_for(self.options["names"], name)
    self.capable = is_capable(params.get("capabilities"))
    return self._introduction(spoken(params.get("protocolVersion")))
-  if method == "tools/call" and self.opening.initialized:
-   self.opening.called = self._server_of(params.get("name"))
   if params:
    return None
   if method == "ping":
    return "{}"
   return self._list(*self.lists[method]) if method in self.lists else None
- def _server_of(self, tool):
-  routes, _ = scan(self.tables["tools"], 0)
-  for server, rows in routes.items():
-   for exposed, row in rows.items():
-    if tool == exposed or (row and tool == row[1]):
-     return str(server)
-  return ""
  def _introduction(self, version):
   tables = self.tables
   info = f'{{"name":{quote(tables["name"])},"version":"{version_of(self.children)}"}}'
@@ -485,11 +471,6 @@ def main(tables, file):
    opening = prepared.serve()
    if opening.ended and not opening.unanswered:
     _exit(0)
-   if opening.called:
-    for number in ENDING:
-     on_signal(number, opening.stop)
-    load_part("spawn")
-    opening.spawned = spawn_early(tables, file, opening.called)
  load_part("base")
  run(tables, file, opening)
 
@@ -548,6 +529,7 @@ def __getattr__(name):
 define_part("spawn", r'''
 import errno
 import os
+import subprocess
 import sys
 try:
  from _sha2 import sha256
@@ -998,42 +980,20 @@ def with_identity(
 # spawn/spawning.py: Starts the process of a server; reading it and writing to it come after that.
 ALLOWED_SIGNERS = "MCPAGG_ALLOWED_SIGNERS"
 KILL = 9
-DESCRIPTORS = {"linux": "/proc/self/fd", "darwin": "/dev/fd"}
 
 class Spawned:
- def __init__(self, launch, handle, group, pipes):
+ def __init__(
+  self, launch, handle, group, pipes
+ ):
   self.launch = launch
   self.handle = handle
   self.group = group
   self.pipes = pipes
- def kill(self):
-  self.group.signal(KILL)
  def discard(self):
-  self.kill()
+  self.group.signal(KILL)
   self.handle.wait()
   for descriptor in self.pipes:
    os.close(descriptor)
-
-def spawn_early(tables, file, server):
- if "approval" in tables or ALLOWED_SIGNERS in os.environ:
-  return None
- rows, _ = scan(tables["servers"], 0)
- options, _ = scan(tables["options"], 0)
- if "command" not in rows.get(server, ()):
-  return None
- try:
-  for number in range(3):
-   os.fstat(number)
- except OSError:
-  return None
- folder = own_folder(file)
- minimal = options.get("env") == "minimal"
- try:
-  launch = prepare(server, rows, os.environ, folder, minimal)
-  launch.env = with_identity(launch.env, data_digest(tables), server, os.environ)
-  return spawn(launch)
- except Exception as problem:
-  return problem
 
 def spawn(launch):
  ours = []
@@ -1042,8 +1002,16 @@ def spawn(launch):
   for ends in ((theirs, ours), (ours, theirs), (ours, theirs)):
    for end, descriptor in zip(ends, os.pipe()):
     end.append(descriptor)
-  handle, group = _start_directly(launch, theirs) or _start_by_subprocess(launch, theirs)
-  return Spawned(launch, handle, group, ours)
+  popen = subprocess.Popen(
+   command_line(launch.argv),
+   stdin=theirs[0],
+   stdout=theirs[1],
+   stderr=theirs[2],
+   env=launch.env,
+   cwd=launch.cwd,
+   **start_options(),
+  )
+  return Spawned(launch, popen, _led(popen), ours)
  except BaseException:
   for descriptor in ours:
    os.close(descriptor)
@@ -1052,89 +1020,21 @@ def spawn(launch):
   for descriptor in theirs:
    os.close(descriptor)
 
-def _start_directly(launch, streams):
- odd = launch.cwd is not None or min(streams) < 3 or "" in launch.env
- place = DESCRIPTORS.get(sys.platform)
- if WINDOWS or odd or place is None or not os.path.isabs(launch.argv[0]):
-  return None
- from _signal import SIGPIPE, SIGXFSZ
+def _led(popen):
  try:
-  inherited = _inheritable(place)
- except OSError:
-  return None
- system = os
- try:
-  pid = system.posix_spawn(
-   launch.argv[0],
-   launch.argv,
-   launch.env,
-   file_actions=[
-    *(
-     (system.POSIX_SPAWN_DUP2, stream, number)
-     for number, stream in enumerate(streams)
-    ),
-    *((system.POSIX_SPAWN_CLOSE, number) for number in inherited),
-   ],
-   setsid=True,
-   setsigdef=[SIGPIPE, SIGXFSZ],
-  )
- except (NotImplementedError, OSError):
-  return None
- return DirectProcess(pid), SessionGroup(pid)
-
-def _inheritable(place):
- found = []
- for name in os.listdir(place):
-  try:
-   if int(name) > 2 and os.get_inheritable(int(name)):
-    found.append(int(name))
-  except OSError:
-   continue
- return found
-
-class DirectProcess:
- def __init__(self, pid):
-  self.returncode = None
-  self.pid = pid
- def wait(self):
-  try:
-   _, status = os.waitpid(self.pid, 0)
-   self.returncode = os.waitstatus_to_exitcode(status)
-  except ChildProcessError:
-   self.returncode = 0
-  return self.returncode
-
-def _start_by_subprocess(launch, streams):
- import subprocess
- popen = subprocess.Popen(
-  command_line(launch.argv),
-  stdin=streams[0],
-  stdout=streams[1],
-  stderr=streams[2],
-  env=launch.env,
-  cwd=launch.cwd,
-  **start_options(),
- )
- try:
-  return popen, lead_group(popen.pid)
+  return lead_group(popen.pid)
  except OSError:
   popen.kill()
   popen.wait()
   raise
 ''')
 define_part("base", r'''
-from time import monotonic
-import _thread
 import os
 import select
+import signal
 import stat
 import sys
-try:
- from _signal import set_wakeup_fd
- from _signal import signal as on_signal
-except ImportError:
- from signal import set_wakeup_fd
- from signal import signal as on_signal
+import threading
 
 # base/jsontext.py: Takes JSON apart by its text, and writes it: values are cut out where they stand.
 BLANK = " \t\r\n"
@@ -2168,7 +2068,6 @@ POLLRDHUP = getattr(select, "POLLRDHUP", 0)
 STDIN_CHUNK = 1 << 16
 NARROW_PIPE, WIDE_PIPE = 1 << 16, 1 << 20
 SET_PIPE_SIZE, GET_PIPE_SIZE = 1031, 1032
-SIGNAL_SECONDS = 0.2
 
 class Stopped(Exception):
  pass
@@ -2209,13 +2108,6 @@ def widen(descriptor):
  except OSError:
   return False
 
-def acquired(lock, seconds=None):
- end = None if seconds is None else monotonic() + seconds
- while end is None or monotonic() + SIGNAL_SECONDS < end:
-  if lock.acquire(True, SIGNAL_SECONDS):
-   return True
- return bool(lock.acquire(True, max(0.0, end - monotonic())))
-
 # base/standard.py: The standard streams of the emitted file: open whatever the caller closed, written to safely.
 def open_standard_files():
  while True:
@@ -2231,8 +2123,23 @@ def complain(text):
  except OSError:
   return
 
+# base/threads.py: Starts threads, where the system has one to give.
+SIGNAL_SECONDS = 0.2
+NO_THREAD = "the system has no thread for it"
+
+def start_thread(work, *arguments):
+ thread = threading.Thread(target=work, args=arguments, daemon=True)
+ try:
+  thread.start()
+ except RuntimeError:
+  return None
+ return thread
+
+def join(thread):
+ while thread.is_alive():
+  thread.join(SIGNAL_SECONDS)
+
 # base/writer.py: Writes lines to a descriptor without ever making the sender wait.
-LOOK_SECONDS = 1.0
 MAXIMUM_PIECES = 1000
 RETURNED = 1 << 22
 
@@ -2247,7 +2154,8 @@ class Writer:
   self.descriptor = descriptor
   self.broken = False
   self.closing = False
-  self.lock = _thread.allocate_lock()
+  self.lock = threading.Lock()
+  self.drained = threading.Condition(self.lock)
   self._queue = None
   self._broke = broke
   self._overflowed = overflowed
@@ -2272,16 +2180,17 @@ class Writer:
     queue.discard()
    else:
     queue.add([*pieces])
- def gate(self):
+ def has_room(self, seconds=0.0):
   queue = self._queue
   if queue is None or not queue.crowded:
-   return None
-  with self.lock:
-   return queue.gate(emptied=False)
+   return True
+  with self.drained:
+   return self.drained.wait_for(lambda: not queue.crowded, seconds)
  def flush(self, seconds):
-  with self.lock:
-   gate = self._queue.gate(emptied=True) if self._queue is not None else None
-  return gate is None or acquired(gate, seconds)
+  with self.drained:
+   return self.drained.wait_for(
+    lambda: self._queue is None or not self._queue.alive, seconds
+   )
  def close(self):
   with self.lock:
    if not self.closing:
@@ -2351,12 +2260,11 @@ class Stdio:
    complain(f"{self.answers.plan.name}: {waits}; -h shows what else it does")
   status = 0
   for number in ENDING:
-   on_signal(number, self._stop)
-  self.stopped = self.stopped or opening.stopped
+   signal.signal(number, self._stop)
   try:
    self._read(self._take_over(opening))
    if self.engine is not None:
-    self.engine.settle(self.client, DRAIN_SECONDS)
+    self.engine.settle(self.client, DRAIN_SECONDS, lambda: self.stopped)
   except Stopped:
    pass
   except OSError as problem:
@@ -2376,9 +2284,7 @@ class Stdio:
    self.client.introduce(read_message(decode(opening.hello)))
   if opening.initialized:
    self.client.shake_hands()
-   if opening.spawned is not None:
-    self._open(opening)
-   if not opening.unanswered and self.engine is None and self._wants_children():
+   if not opening.unanswered and self._wants_children():
     self._open()
   return opening.unanswered
  def _read(self, unanswered):
@@ -2401,7 +2307,6 @@ class Stdio:
     del complete
    else:
     self._receive([lines.rest()])
-    self.waiting = True
     return
  def _receive(self, lines):
   taken = 0
@@ -2411,9 +2316,8 @@ class Stdio:
     taken += 1
    else:
     taken += self.engine.receive(self.client, *lines[taken:])
-   gate = self.writer.gate()
-   if gate is not None:
-    self._await_reading(gate)
+   if not self.has_room():
+    self._await_reading()
  def _answer(self, line):
   if self.profiles:
    load_part("views")
@@ -2427,13 +2331,10 @@ class Stdio:
    self._open().receive(self.client, line)
   elif not isinstance(answer, str):
    self.send(answer)
- def _await_reading(self, gate):
-  self.waiting = True
-  if self.stopped:
-   raise Stopped
-  while not hung_up(0) and not gate.acquire(True, LOOK_SECONDS):
-   pass
-  self.waiting = False
+ def _await_reading(self):
+  while not (hung_up(0) or self.writer.has_room(SIGNAL_SECONDS)):
+   if self.stopped:
+    raise Stopped
  def _refuse(self):
   text = f"Invalid message: longer than {MAXIMUM_LINE_BYTES >> 20} MiB"
   self.send(failure("null", error(INVALID_REQUEST, text)))
@@ -2442,17 +2343,15 @@ class Stdio:
   for message in messages:
    pieces += message.pieces()
   self.writer.send(*pieces)
- def gate(self):
-  return self.writer.gate()
+ def has_room(self, seconds=0.0):
+  return self.writer.has_room(seconds)
  def _wants_children(self):
   eager = self.answers.plan.options.start == "eager"
   return self.client.starter is not None and eager
- def _open(self, opening=None):
+ def _open(self):
   if self.engine is None:
    load_part("serve")
    self.engine = Engine(self.answers, self.folder, self._log)
-   if opening is not None and opening.spawned is not None:
-    self.engine.adopt(opening.called, opening.spawned, self.client)
    self.engine.connect(self.client, self)
   return self.engine
  def _stop(self, *_):
@@ -2490,7 +2389,7 @@ class _Input:
   self.output = output
   woken, wake = os.pipe()
   set_nonblocking(wake)
-  set_wakeup_fd(wake, warn_on_full_buffer=False)
+  signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
   self.poll = new_poll()
   self.poll.register(0, POLLIN)
   self.poll.register(woken, POLLIN)
@@ -2582,9 +2481,11 @@ def is_told_apart(uri):
 ''')
 define_part("serve", r'''
 from collections import Counter
+from time import monotonic
+from time import monotonic, sleep
 from time import monotonic, time
-import _thread
 import os
+import threading
 load_part("spawn")
 load_part("base")
 
@@ -5505,7 +5406,7 @@ class Core:
    instances.tick(now)
   return self.taken()
 
-# serve/process.py: One life of a child started over stdio: its process group, its pipes and who reads them.
+# serve/process.py: One run of a child started over stdio: its process group, its pipes and who reads them.
 STDIN_GRACE_SECONDS = 2.0
 SIGTERM_GRACE_SECONDS = 2.0
 LAST_WORDS_SECONDS = 0.3
@@ -5514,22 +5415,6 @@ LAST_WORDS_LINES = 10
 CHUNK = 1 << 16
 TERMINATE = 15
 
-class Latch:
- def __init__(self):
-  self._set = _thread.allocate_lock()
-  self._unset = _thread.allocate_lock()
-  self._unset.acquire()
- def set(self):
-  if self._set.acquire(False):
-   self._unset.release()
- def is_set(self):
-  return self._set.locked()
- def wait(self, seconds):
-  if not self._unset.acquire(True, seconds):
-   return False
-  self._unset.release()
-  return True
-
 class Process:
  def __init__(
   self, spawned, receive, ended
@@ -5537,15 +5422,16 @@ class Process:
   self.launch = spawned.launch
   self.receive = receive
   self.ended = ended
-  self.exited = Latch()
-  self.drained = Latch()
-  self.silent = Latch()
-  self.gone = Latch()
+  self.exited = threading.Event()
+  self.drained = threading.Event()
+  self.silent = threading.Event()
+  self.gone = threading.Event()
   self.retired = False
-  self._held = False
+  self._is_passing_on = False
   self._last_words = b""
-  self._claim = _thread.allocate_lock()
-  self._open = _thread.allocate_lock()
+  self._lock = threading.Lock()
+  self._is_reported = False
+  self._is_closed = False
   self.handle = spawned.handle
   self._group = spawned.group
   try:
@@ -5557,30 +5443,18 @@ class Process:
   self.writer = Writer(
    stdin,
    private=True,
-   broke=lambda: self._apart(self._deaf),
-   overflowed=lambda waiting: self._apart(self._full, waiting),
+   broke=lambda: self._end_in_thread(self._deaf),
+   overflowed=lambda waiting: self._end_in_thread(self._full, waiting),
   )
-  try:
-   _thread.start_new_thread(self._read_stderr, (stderr,))
-  except RuntimeError:
+  if start_thread(self._read_stderr, stderr) is None:
    self._undo(self._stdout, stderr, self._closed)
-   raise
-  try:
-   _thread.start_new_thread(self._wait, ())
-  except RuntimeError:
+  if start_thread(self._wait) is None:
    self._undo(self._stdout)
-   raise
  def send(self, *messages):
   self.writer.send(*[piece for message in messages for piece in message.pieces()])
  def retire(self):
   self.retired = True
   self.silence()
- def hold(self, gates, is_over):
-  self._held = True
-  for gate in gates:
-   while not is_over() and not gate.acquire(True, LOOK_SECONDS):
-    pass
-  self._held = False
  def _undo(self, *descriptors):
   self.kill()
   self.handle.wait()
@@ -5588,10 +5462,9 @@ class Process:
   self.close()
   for descriptor in descriptors:
    os.close(descriptor)
- def _apart(self, work, *arguments):
-  try:
-   _thread.start_new_thread(work, arguments)
-  except RuntimeError:
+  raise RuntimeError(NO_THREAD)
+ def _end_in_thread(self, work, *arguments):
+  if start_thread(work, *arguments) is None:
    self.kill()
  def read(self):
   lines = Lines(self._endless)
@@ -5601,7 +5474,9 @@ class Process:
     is_wide = True
     widen(self._stdout)
    was_large = lines.size > RETURNED
+   self._is_passing_on = True
    self.receive(*lines.feed(data))
+   self._is_passing_on = False
    del data
    if was_large and lines.size <= RETURNED:
     load_part("rare")
@@ -5611,21 +5486,25 @@ class Process:
    self.end("closed its standard output")
  def _endless(self):
   reason = f"wrote a line of more than {MAXIMUM_LINE_BYTES >> 20} MiB"
-  self._apart(self.end, reason)
+  self._end_in_thread(self.end, reason)
  def _deaf(self):
   if not self.exited.wait(LAST_WORDS_SECONDS):
    self.end("closed its standard input")
  def _full(self, waiting):
   self.end(f"does not read its input, {waiting >> 20} MiB are waiting")
  def end(self, reason):
-  if self._claim.acquire(False):
+  with self._lock:
+   was_reported, self._is_reported = self._is_reported, True
+  if not was_reported:
    load_part("rare")
    self.ended(printable(self.launch.redact(reason)), self.last_words())
   self.close()
  def silence(self):
-  self._claim.acquire(False)
+  self._is_reported = True
  def close(self):
-  if self._open.acquire(False):
+  with self._lock:
+   was_closed, self._is_closed = self._is_closed, True
+  if not was_closed:
    os.close(self._close)
   self.writer.close()
   if self._group_gone(STDIN_GRACE_SECONDS):
@@ -5647,7 +5526,6 @@ class Process:
   lines = [printable(line).rstrip() for line in text.replace("\r", "\n").split("\n")]
   return "\n".join(telling([line for line in lines if line], most, is_whole))
  def _group_gone(self, seconds):
-  from time import monotonic, sleep
   deadline = monotonic() + seconds
   self.exited.wait(seconds)
   while not self.gone.is_set():
@@ -5682,17 +5560,17 @@ class Process:
      while watched:
       poll.unregister(watched.pop())
      if not closed:
-      self._apart(self._deaf)
+      self._end_in_thread(self._deaf)
     if descriptor in ready:
      return
   return wait
  def _wait(self):
   status = self.handle.wait()
   self.exited.set()
-  while not self.drained.wait(LAST_WORDS_SECONDS) and self._held:
+  while not self.drained.wait(LAST_WORDS_SECONDS) and self._is_passing_on:
    pass
   self.silent.wait(LAST_WORDS_SECONDS)
-  if self._claim.locked():
+  if self._is_reported:
    self.close()
    return
   load_part("rare")
@@ -5713,8 +5591,10 @@ def _chunks(descriptor, wait=None):
  finally:
   os.close(descriptor)
 
-# serve/lives.py: The lives of children: each a process, or the connection to a server elsewhere.
-class Lives:
+# serve/supervisor.py: Starts and ends the runs of children: each a process, or a connection to a server elsewhere.
+LOOK_SECONDS = 1.0
+
+class Supervisor:
  def __init__(self, host, folder):
   _keep_spare()
   self._host = host
@@ -5722,74 +5602,60 @@ class Lives:
   self.current = {}
   self._started = []
   self._launches = {}
-  self._adopted = {}
   self._digest = ""
-  self.spawning = _thread.allocate_lock()
+  self.spawning = threading.Lock()
  def redact(self, text):
   for launch in [*self._launches.values()]:
    text = launch.redact(text)
   return text
  def start(self, child):
-  if _apart(self._live, child):
-   return True
-  self._abandon(child)
-  return False
- def adopt(self, child, spawned):
-  self._adopted[child] = spawned
- def _abandon(self, child):
-  spawned = self._adopted.pop(child, None)
-  if spawned is not None and not isinstance(spawned, Exception):
-   spawned.discard()
+  return start_thread(self._run, child) is not None
  def end(self, child, reason):
-  if not _apart(self._end, child, reason):
-   life = self.current.get(child)
-   if life is not None:
-    life.silence()
-    life.kill()
+  if start_thread(self._end, child, reason) is None:
+   run = self.current.get(child)
+   if run is not None:
+    run.silence()
+    run.kill()
    self._host.perform(self._host.core.child_down(child, reason))
  def _end(self, child, reason):
-  life = self.current.get(child)
-  if life is not None:
-   life.end(reason)
+  run = self.current.get(child)
+  if run is not None:
+   run.end(reason)
   else:
    self._host.attempt(lambda core: core.child_down(child, reason))
- def put_to_sleep(self, child):
-  life = self.current.pop(child, None)
-  if life is not None:
-   life.retire()
-   _close_apart(life)
+ def stop_idle(self, child):
+  run = self.current.pop(child, None)
+  if run is not None:
+   run.retire()
+   _close_in_thread(run)
  def close(self):
-  for child in list(self._adopted):
-   self._abandon(child)
-  gates = []
-  for life in self._started:
-   life.silence()
-   gate = _thread.allocate_lock()
-   gate.acquire()
-   gates.append(gate)
-   if not _apart(_close, life, gate):
-    life.kill()
-    _close(life, gate)
-  for gate in gates:
-   acquired(gate)
+  threads = []
+  for run in self._started:
+   run.silence()
+   thread = start_thread(run.close)
+   if thread is None:
+    run.kill()
+    run.close()
+   else:
+    threads.append(thread)
+  for thread in threads:
+   join(thread)
  def kill(self):
-  for life in list(self._started):
-   life.kill()
-  for spawned in list(self._adopted.values()):
-   if not isinstance(spawned, Exception):
-    spawned.kill()
- def _live(self, child):
+  for run in list(self._started):
+   run.kill()
+ def _run(self, child):
   host, core = self._host, self._host.core
   launch = None
-  life = None
+  run = None
   def take(received):
-   if life is not None:
+   if run is not None:
     with host.lock:
-     gates = host.receive_from_child(child, life, received)
-    if gates:
-     life.hold(gates, lambda: host.is_closing)
+     unread = host.receive_from_child(child, run, received)
+    for client in unread:
+     while not (host.is_closing or client.has_room(LOOK_SECONDS)):
+      pass
   def ended(reason, last_words):
-   if life is None or not life.retired:
+   if run is None or not run.retired:
     host.attempt(lambda core: core.child_down(child, reason, last_words))
   try:
    minimal = host.plan.options.env == "minimal"
@@ -5798,25 +5664,24 @@ class Lives:
    with self.spawning:
     if host.is_closing:
      return
-    life = self._started_life(child, launch, take, ended)
+    run = self._start_run(child, launch, take, ended)
     with host.lock:
      self._started = [old for old in self._started if not old.gone.is_set()]
-     self._started.append(life)
-     self.current[child] = life
+     self._started.append(run)
+     self.current[child] = run
      host.perform(core.child_up(child, launch.masks))
      if child.state != STARTING:
-      life.silence()
-      _close_apart(life)
-   life.read()
+      run.silence()
+      _close_in_thread(run)
+   run.read()
   except Exception as problem:
    load_part("rare")
-   if life is not None:
-    life.end(f"was given up over an internal fault: {where(problem)}")
+   if run is not None:
+    run.end(f"was given up over an internal fault: {where(problem)}")
    else:
     load_part("rare")
-    self._abandon(child)
     ended(f"could not be started: {why_not_started(problem, launch)}", "")
- def _started_life(
+ def _start_run(
   self,
   child,
   launch,
@@ -5832,10 +5697,7 @@ class Lives:
    take([received])
    return answered(received[0])
   if launch.transport == "stdio":
-   spawned = self._adopted.pop(child, None)
-   if isinstance(spawned, Exception):
-    raise spawned
-   return Process(spawned or self._spawn(launch), receive, ended)
+   return Process(self._spawn(launch), receive, ended)
   load_part("remote")
   config = os.path.join(self._folder, host.plan.config) if host.plan.config else "CONFIG"
   return RemoteConnection(
@@ -5862,27 +5724,55 @@ def _keep_spare():
  except OSError:
   return
 
-def _apart(work, *arguments):
- try:
-  _thread.start_new_thread(work, arguments)
- except RuntimeError:
-  return False
- return True
+def _close_in_thread(run):
+ if start_thread(run.close) is None:
+  run.kill()
 
-def _close_apart(life):
- if not _apart(life.close):
-  life.kill()
+# serve/timer.py: Keeps time for the core, which reads no clock of its own accord.
+LONGEST_SLEEP_SECONDS = 3600.0
+AFTER_A_FAULT_SECONDS = 1.0
 
-def _close(life, gate):
- try:
-  life.close()
- finally:
-  gate.release()
+class TimerThread:
+ def __init__(
+  self,
+  lock,
+  tick,
+  report,
+ ):
+  self.due = FOREVER
+  self._tick = tick
+  self._report = report
+  self._changed = threading.Condition(lock)
+  self._thread = None
+  self._is_over = False
+  self._is_told = False
+ def call_by(self, due):
+  self.due = due
+  if self._thread is not None:
+   self._changed.notify()
+   return True
+  self._thread = start_thread(self._run)
+  if self._thread is not None:
+   return True
+  self.due = FOREVER
+  was_told, self._is_told = self._is_told, True
+  return was_told
+ def end(self):
+  self._is_over = True
+  self._changed.notify()
+ def _run(self):
+  with self._changed:
+   while not self._is_over:
+    pause = 0.0
+    try:
+     self.due = self._tick()
+    except Exception as fault:
+     self._report(fault)
+     pause = AFTER_A_FAULT_SECONDS
+    wait = min(self.due - monotonic(), LONGEST_SLEEP_SECONDS)
+    self._changed.wait(pause or max(0.0, wait))
 
 # serve/engine.py: Carries out what the core decides: writes to peers, starts and stops children, keeps time.
-NO_THREAD = "the system has no thread for it"
-LONGEST_SLEEP_SECONDS = 3600.0
-
 class Engine:
  def __init__(
   self,
@@ -5895,18 +5785,14 @@ class Engine:
   self._refusal = _refusal(self.plan)
   dispatch = Dispatch if log is None else log.dispatch
   self.core = Core(answers, monotonic, lambda: os.urandom(16).hex(), dispatch)
-  self.lock = _thread.allocate_lock()
+  self.lock = threading.Lock()
   self._sinks = {}
-  self._lives = Lives(self, folder)
+  self._supervisor = Supervisor(self, folder)
   self._stderr = Writer(2, private=False, overflowed=lambda waiting: None)
   self.is_closing = False
-  self._awaited = None
-  self._paid = _thread.allocate_lock()
-  self._alarm = Alarm(self._ring)
- def adopt(self, server, spawned, client):
-  child = self.core.router.servers[server].serving(client.starter or client)
-  self._lives.adopt(child, spawned)
-  self.attempt(lambda core: core.wake(child, client))
+  self._awaited_client = None
+  self._all_answered = threading.Event()
+  self._timer = TimerThread(self.lock, self._tick, self._report)
  def connect(self, client, sink):
   self._sinks[client] = sink
   self.attempt(lambda core: core.connect(client))
@@ -5928,7 +5814,7 @@ class Engine:
      answered = effects.actions and effects.actions[-1][1] is client
      if answered or effects.is_urgent:
       self.perform()
-      if self._sinks[client].gate() is not None:
+      if not self._sinks[client].has_room():
        break
     except Exception as fault:
      faults.append((line, fault))
@@ -5963,27 +5849,29 @@ class Engine:
      self._send_all({client: [failure(identifier, why)]})
  def wake(self, child, client):
   self.attempt(lambda core: core.wake(child, client))
- def settle(self, client, seconds):
+ def settle(self, client, seconds, is_stopped):
+  end = monotonic() + seconds
   self.attempt(lambda core: core.end_input(client))
   with self.lock:
    if not self.core.owes(client):
     return
-   self._paid.acquire()
-   self._awaited = client
-  acquired(self._paid, seconds)
+   self._awaited_client = client
+  while not (is_stopped() or monotonic() > end):
+   if self._all_answered.wait(SIGNAL_SECONDS):
+    return
  def end_subscriptions(self):
   self.attempt(lambda core: core.end_subscriptions())
  def close(self):
   self.end_subscriptions()
-  with self._lives.spawning, self.lock:
+  with self._supervisor.spawning, self.lock:
    self.is_closing = True
-   self._alarm.wake()
-  self._lives.close()
+   self._timer.end()
+  self._supervisor.close()
   self._stderr.flush(1.0)
   if self.log is not None:
    self.log.flush(1.0)
  def kill(self):
-  self._lives.kill()
+  self._supervisor.kill()
  def _bring(self, event):
   with self.lock:
    if not self.is_closing:
@@ -6006,24 +5894,24 @@ class Engine:
    self._do(kind, peer, what)
   self._send_all(messages)
   reached.update(messages)
-  if self._awaited is not None and not self.core.owes(self._awaited):
-   self._awaited = None
-   self._paid.release()
-  alarm = self.core.effects.alarm
-  if alarm < self._alarm.due and not self._alarm.set(alarm):
+  if self._awaited_client is not None and not self.core.owes(self._awaited_client):
+   self._awaited_client = None
+   self._all_answered.set()
+  due = self.core.effects.alarm
+  if due < self._timer.due and not self._timer.call_by(due):
    self.say(f"no time limit is kept: {NO_THREAD}")
   return reached
  def _do(self, kind, peer, what):
   if kind == SAY:
    self.say(what)
   elif kind == START:
-   why = self._refusal or ("" if self._lives.start(peer) else NO_THREAD)
+   why = self._refusal or ("" if self._supervisor.start(peer) else NO_THREAD)
    if why:
     self.perform(self.core.child_down(peer, f"could not be started: {why}"))
   elif kind == STOP:
-   self._lives.end(peer, what)
+   self._supervisor.end(peer, what)
   elif kind == SLEEP:
-   self._lives.put_to_sleep(peer)
+   self._supervisor.stop_idle(peer)
   elif kind == STATE and self.log is not None:
    state, reason = what
    self.log.send(_state_line(peer.name, state, self.shown(reason)))
@@ -6037,41 +5925,28 @@ class Engine:
   return place
  def shown(self, text):
   load_part("rare")
-  return shown(text, self._lives.redact)
+  return shown(text, self._supervisor.redact)
  def _send_all(self, messages):
   for peer, those in messages.items():
-   receiver = self._sinks.get(peer) or self._lives.current.get(peer)
+   receiver = self._sinks.get(peer) or self._supervisor.current.get(peer)
    if receiver is not None:
     receiver.send(*those)
- def receive_from_child(self, child, life, received):
+ def receive_from_child(self, child, run, received):
   reached = set()
-  effects, current = self.core.effects, self._lives.current
+  effects, current = self.core.effects, self._supervisor.current
   for one in received:
-   if self.is_closing or current.get(child) is not life:
+   if self.is_closing or current.get(child) is not run:
     break
    self.core.from_child(child, one)
    if effects.is_urgent:
     reached |= self.perform()
   reached |= self.perform()
-  gates = []
-  for peer in reached:
-   gate = self._sinks[peer].gate() if peer in self._sinks else None
-   if gate is not None:
-    gates.append(gate)
-  return gates
- def _ring(self):
-  with self.lock:
-   if self.is_closing:
-    return None
-   wait = 0.0
-   while wait <= 0 and self.core.alarm <= monotonic():
-    try:
-     self.perform(self.core.tick())
-    except Exception as fault:
-     self._report(fault)
-     wait = 1.0
-   self._alarm.note(self.core.alarm)
-   return wait or self.core.alarm - monotonic()
+  sinks = [self._sinks[peer] for peer in reached if peer in self._sinks]
+  return [sink for sink in sinks if not sink.has_room()]
+ def _tick(self):
+  while self.core.alarm <= monotonic():
+   self.perform(self.core.tick())
+  return self.core.alarm
 
 def _refusal(plan):
  if not (plan.approval or ALLOWED_SIGNERS in os.environ):
@@ -6093,40 +5968,6 @@ def _is_answer(action, client, identifier):
  if kind != SEND or peer is not client:
   return False
  return message.method is None and message.id_text == identifier
-
-class Alarm:
- def __init__(self, ring):
-  self._ring = ring
-  self.due = FOREVER
-  self._woken = None
-  self._is_told = False
- def note(self, due):
-  self.due = due
- def set(self, due):
-  if due >= self.due:
-   return True
-  self.due = due
-  if self._woken is None:
-   self._woken = _thread.allocate_lock()
-   self._woken.acquire()
-   try:
-    _thread.start_new_thread(self._run, ())
-   except RuntimeError:
-    self._woken, self.due = None, FOREVER
-    was_told, self._is_told = self._is_told, True
-    return was_told
-  else:
-   self.wake()
-  return True
- def wake(self):
-  if self._woken is not None and self._woken.locked():
-   self._woken.release()
- def _run(self):
-  while True:
-   wait = self._ring()
-   if wait is None:
-    return
-   self._woken.acquire(True, min(wait, LONGEST_SLEEP_SECONDS))
 ''')
 define_part("modern", r'''
 load_part("base")
@@ -6974,11 +6815,15 @@ def _visits(message):
  return [text[start:end] for value, start, end in found if type(value) is dict]
 ''')
 define_part("tool", r'''
-from time import monotonic
+from contextlib import suppress
+from time import monotonic, sleep
 from time import monotonic, time
-import _thread
+import argparse
 import json
 import os
+import queue
+import signal
+import stat
 import sys
 load_part("spawn")
 load_part("base")
@@ -7016,8 +6861,8 @@ class LocalClient:
    answered = self._awaited.pop(message.id, None) if message.method is None else None
    if answered is not None:
     answered(message)
- def gate(self):
-  pass
+ def has_room(self, _seconds=0.0):
+  return True
  def close(self):
   self.engine.close()
   while self._awaited:
@@ -7675,7 +7520,6 @@ def desktop_lines(needs):
  return [*path, *needs["notes"]]
 
 def check_servers(plan, folder):
- from time import sleep
  proxy = LocalClient(plan, folder, obj(capabilities=obj(dict.fromkeys(RELAYED, "{}"))))
  engine = proxy.engine
  children = engine.core.children.values()
@@ -7782,15 +7626,12 @@ def _schemas(plan):
  return found
 
 def _answer(proxy, params):
- has_come = _thread.allocate_lock()
- has_come.acquire()
- answers = []
- def keep(message):
-  answers.append(message)
-  has_come.release()
- proxy.ask("tools/call", params, keep)
- acquired(has_come)
- (message,) = answers
+ answers = queue.SimpleQueue()
+ proxy.ask("tools/call", params, answers.put)
+ while True:
+  with suppress(queue.Empty):
+   message = answers.get(timeout=SIGNAL_SECONDS)
+   break
  answer = json.loads(message.line()) if message is not None else {}
  return answer
 
@@ -7928,7 +7769,6 @@ def run_command(plan, folder, arguments, opening):
  return flush_output() or status
 
 def _read(plan, arguments):
- import argparse
  print_lines([])
  parser = argparse.ArgumentParser(
   description=f"{plan.name}: an MCP server over standard input and output. "
@@ -7998,9 +7838,8 @@ def _carry_out(plan, folder, chosen, opening):
   plan = narrowed(plan, chosen.profile)
  if serves:
   return _serve(plan, folder, chosen, opening)
- from signal import signal
  for number in ENDING:
-  signal(number, _stop)
+  signal.signal(number, _stop)
  if chosen.call:
   name, *given = chosen.call
   show = print_texts if chosen.text else print_json
@@ -8028,8 +7867,6 @@ def _serve(plan, folder, chosen, opening):
   log = _log(plan, path, taken, chosen.log_calls or _is_debug()) if path else None
  except (OSError, ValueError) as problem:
   complain(f"cannot write the log {path}: {problem}")
-  if isinstance(opening.spawned, Spawned):
-   opening.spawned.discard()
   return 2
  if not chosen.http:
   return Stdio(plan, folder, log).run(opening)
@@ -8062,13 +7899,12 @@ def _log(plan, path, taken, with_calls):
  writer = Writer(
   _opened(path, taken),
   private=False,
-  broke=lambda: _complain_apart(broke),
+  broke=lambda: start_thread(complain, broke),
   overflowed=lambda waiting: None,
  )
  return Log(writer, with_calls)
 
 def _opened(path, taken):
- import stat
  if WINDOWS:
   load_part("windows")
   descriptor = open_to_append(path)
@@ -8083,15 +7919,13 @@ def _opened(path, taken):
     raise ValueError("the protocol is spoken over it")
  return descriptor
 
-def _complain_apart(text):
- _thread.start_new_thread(complain, (text,))
-
 def _stop(*_):
  raise SystemExit(1)
 ''')
 define_part("windows", r'''
-import _thread
+from contextlib import suppress
 import os
+import queue
 load_part("base")
 
 # windows/files.py: Files of Windows that several processes write to.
@@ -8112,37 +7946,31 @@ def open_to_append(path):
 class ThreadedInput:
  def __init__(self, output):
   self.output = output
-  self._data = b""
-  self._problem = None
-  self._full = _thread.allocate_lock()
-  self._full.acquire()
-  self._empty = _thread.allocate_lock()
-  self._empty.acquire()
-  _thread.start_new_thread(self._fill, ())
+  self._pieces = queue.Queue(1)
+  self._next = None
+  start_thread(self._read_ahead)
  def ready(self, seconds):
-  if not self._full.acquire(True, seconds):
-   return False
-  self._full.release()
-  return True
+  if self._next is None:
+   with suppress(queue.Empty):
+    self._next = self._pieces.get(timeout=seconds)
+  return self._next is not None
  def read(self):
-  while not self._full.acquire(True, SIGNAL_SECONDS):
+  while not self.ready(SIGNAL_SECONDS):
    if self.output.broken:
     raise Stopped
-  if self._problem is not None:
-   raise self._problem
-  data = self._data
-  self._empty.release()
-  return data
- def _fill(self):
-  while True:
+  piece, self._next = self._next, None
+  if isinstance(piece, OSError):
+   raise piece
+  return piece or b""
+ def _read_ahead(self):
+  data = b"?"
+  while data:
    try:
-    self._data = os.read(0, STDIN_CHUNK)
+    data = os.read(0, STDIN_CHUNK)
    except OSError as problem:
-    self._problem, self._data = problem, b""
-   self._full.release()
-   if not self._data:
+    self._pieces.put(problem)
     return
-   self._empty.acquire()
+   self._pieces.put(data)
 
 # windows/jobs.py: The processes of a child on Windows: a job object holds them, and ends them with the proxy.
 START_FLAGS = 0x00000004 | 0x08000000
@@ -8266,7 +8094,6 @@ def shell_command(line, environ):
 ''')
 define_part("rare", r'''
 from time import monotonic
-import _thread
 import binascii
 import os
 import re
@@ -9215,14 +9042,11 @@ class WriteQueue:
   self.waiting = 0
   self._queue = []
   self._batch = []
-  self._gates = []
   self._took_at = 0.0
  def begin(self, rest):
   self._took_at = monotonic()
-  try:
-   _thread.start_new_thread(self._drain, (rest,))
-   self.alive = True
-  except RuntimeError:
+  self.alive = start_thread(self._drain, rest) is not None
+  if not self.alive:
    self.writer.break_off()
  def add(self, pieces):
   self._queue.append(pieces)
@@ -9237,20 +9061,6 @@ class WriteQueue:
    return False
   stalled = monotonic() - self._took_at >= STALL_SECONDS
   return stalled or self.waiting > PATIENCE_FACTOR * MAXIMUM_WAITING_BYTES
- def gate(self, emptied):
-  if not self._shut(emptied):
-   return None
-  gate = _thread.allocate_lock()
-  gate.acquire()
-  self._gates.append((emptied, gate))
-  return gate
- def _shut(self, emptied):
-  return self.alive and (emptied or self.crowded)
- def _open_gates(self):
-  for emptied, gate in self._gates:
-   if not self._shut(emptied):
-    gate.release()
-  self._gates = [(emptied, gate) for emptied, gate in self._gates if self._shut(emptied)]
  def _drain(self, pieces):
   most = 0
   while pieces:
@@ -9266,7 +9076,7 @@ class WriteQueue:
      del view
    except OSError:
     self.writer.break_off()
-   with self.writer.lock:
+   with self.writer.drained:
     pieces = self._next()
   if most > RETURNED:
    return_memory()
@@ -9290,7 +9100,7 @@ class WriteQueue:
    self.discard()
    if self.writer.closing:
     os.close(self.writer.descriptor)
-  self._open_gates()
+  self.writer.drained.notify_all()
   return pieces
 
 def _size(pieces):
