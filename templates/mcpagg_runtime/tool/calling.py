@@ -6,6 +6,7 @@ of its result may be written to files.
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import queue
@@ -242,8 +243,6 @@ class Files:
 
     def _replaced(self, holder: dict[str, Any], member: str) -> dict[str, Any]:
         """Write what a member holds; one that is no base64 stays as it is."""
-        import base64
-
         try:
             data = base64.b64decode(holder[member], validate=True)
         except (KeyError, ValueError, TypeError):
