@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:3c14bc8404740e74b02e17464cc41fc4789f3f07d881222a96996efd1b74302a (mcpagg 0.1.0; without addresses, composite, entries, http, masking, narrowing, remote, repeated, urls)
+#   runtime:  sha256:3b52d05721932b34ea4f47516b8ee897281f87182882190d23fc089932afa96b (mcpagg 0.1.0; without addresses, composite, entries, http, masking, narrowing, remote, repeated, urls)
 
 import sys
 
@@ -527,8 +527,11 @@ def __getattr__(name):
 
 # The parts that a start does not need: Python source, compiled when it is first needed.
 define_part("spawn", r'''
+from itertools import chain
 import errno
 import os
+import re
+import string
 import subprocess
 import sys
 try:
@@ -591,10 +594,13 @@ class SessionGroup:
 
 # spawn/variables.py: Variables: references to them inside config strings, and the files that set them.
 CONFIG_FOLDER = "workspaceFolder"
-_DIGITS = frozenset("0123456789")
-_LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_")
-_UNRESERVED = _LETTERS | _DIGITS | frozenset(".~-")
+_NAME = "([A-Za-z_][A-Za-z0-9_]*)"
+_UNBRACED = re.compile(rf"\$(?:\$|{_NAME})")
+_VARIABLE = re.compile(rf"\$(?:\$|{_NAME}|\{{(?:env:|(?!env:)){_NAME}(?::-([^}}]*))?\}})")
+_UNRESERVED = string.ascii_letters + string.digits + "_.~-"
 _DOTENV_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
+_DOTENV_ESCAPE = re.compile(r"\\([nrt\"\\])")
+_DOTENV_QUOTED = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\[nrt\"\\]|\\(?![nrt\"\\]))*)\"")
 
 class MissingVariable(Exception):
  def __init__(self, name):
@@ -631,48 +637,17 @@ def pieces(text):
  yield text[start:], "", None
 
 def dollars(text):
- closed = text.rfind("}")
- index = text.find("$")
- while index >= 0:
-  if text.startswith("$$", index):
-   yield index, index + 2, "", None
-   end = index + 2
-  else:
-   name, default, end = _reference_at(text, index, closed)
-   if name:
-    yield index, end, name, default
-  index = text.find("$", end)
-
-def _reference_at(text, index, closed):
- braced = text.startswith("${", index)
- none = "", None, index + 1
- start = index + 1 + braced
- if text.startswith("env:", start) and braced:
-  start += 4
- end = start
- while end < len(text) and (text[end] in _LETTERS or (end > start and text[end] in _DIGITS)):
-  end += 1
- name = text[start:end]
- if not name or not braced:
-  return (name, None, end) if name else none
- if text.startswith("}", end):
-  return name, None, end + 1
- if text.startswith(":-", end) and end < closed:
-  close = text.find("}", end)
-  return name, text[end + 2 : close], close + 1
- return none
+ closed = text.rfind("}") + 1
+ found = chain(_VARIABLE.finditer(text, 0, closed), _UNBRACED.finditer(text, closed))
+ for match in found:
+  plain, *braced = match.groups()
+  name, default = (plain, None) if plain or not braced else braced
+  yield match.start(), match.end(), name or "", default
 
 def percent_encoded(text, kept=""):
- return "".join(
-  [
-   (
-    char
-    if char in _UNRESERVED or char in kept
-    else "".join([f"%{byte:02X}" for byte in char.encode("utf-8", "surrogateescape")])
-   )
-   for char in text
-  ]
- )
+ unchanged = (_UNRESERVED + kept).encode("ascii")
+ octets = text.encode("utf-8", "surrogateescape")
+ return "".join([chr(one) if one in unchanged else f"%{one:02X}" for one in octets])
 
 def parse_env_file(text):
  if "\0" in text:
@@ -687,26 +662,17 @@ def parse_env_file(text):
    continue
   value = value.lstrip()
   if value[:1] in ("'", '"'):
-   quoted, after = _quoted_value(value + "\n" + rest)
+   quoted = _DOTENV_QUOTED.match(whole := f"{value}\n{rest}")
    if quoted is not None:
-    found[name], rest = quoted, after
+    single, double = quoted.groups()
+    found[name] = single if double is None else _unescaped(double)
+    rest = whole[quoted.end() :].partition("\n")[2]
     continue
   found[name] = (" " + value).partition(" #")[0].strip()
  return found
 
-def _quoted_value(text):
- quote, index = text[0], 1
- parts = []
- while index < len(text):
-  character = text[index]
-  if character == quote:
-   return "".join(parts), text[index:].partition("\n")[2]
-  if character == "\\" and quote == '"' and text[index + 1 : index + 2] in _DOTENV_ESCAPES:
-   index += 1
-   character = _DOTENV_ESCAPES[text[index]]
-  parts.append(character)
-  index += 1
- return None, ""
+def _unescaped(text):
+ return _DOTENV_ESCAPE.sub(lambda match: _DOTENV_ESCAPES[match[1]], text)
 
 # spawn/launch.py: From a row of the launch table to the exact command, environment and folder of a child.
 _BASIC_POSIX = {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"}
@@ -2541,6 +2507,62 @@ class Effects:
   self.is_urgent = False
   return actions
 
+# serve/attribution.py: What makes it known whose call a server's request is of: first calls alone, and late ones.
+ALONE_SECONDS = 0.25
+LATE_SECONDS = 60.0
+
+class FirstCalls:
+ def __init__(self):
+  self._called = set()
+  self._alone = None
+  self.until = FOREVER
+ def forget(self):
+  self._called.clear()
+ def holds_back(self, call, now):
+  if self.until <= now:
+   self.end()
+  if self._alone is None or call.path != ("name",):
+   return False
+  if (call.method, call.original) in self._called:
+   return False
+  return call.client.party is not self._alone.client.party
+ def note(self, call, now):
+  is_first = call.path == ("name",) and (call.method, call.original) not in self._called
+  if is_first and self._alone is None:
+   self._alone, self.until = call, now + ALONE_SECONDS
+ def ended(self, call):
+  if call is self._alone:
+   self.end()
+ def end(self):
+  if self._alone is not None:
+   self._called.add((self._alone.method, self._alone.original))
+  self._alone, self.until = None, FOREVER
+
+class LateCalls:
+ def __init__(self, effects):
+  self._effects = effects
+  self._late = {}
+ def __contains__(self, party):
+  return party in self._late
+ def parties(self):
+  return {*self._late}
+ def add(self, call):
+  late = self._late.setdefault(call.client.party, {})
+  late[call.number] = self._effects.arm(self._effects.clock() + LATE_SECONDS)
+ def ended(self, number):
+  for party, late in [*self._late.items()]:
+   if late.pop(number, None) is not None and not late:
+    del self._late[party]
+ def expire(self, now):
+  for party, late in [*self._late.items()]:
+   left = {number: until for number, until in late.items() if until > now}
+   for until in left.values():
+    self._effects.arm(until)
+   if left:
+    self._late[party] = left
+   else:
+    del self._late[party]
+
 # serve/clients.py: The clients: who is connected, which notifications they get, and what servers learn of them.
 _CHECKED = ("message", "mode", "tools")
 
@@ -2979,7 +3001,7 @@ class CallQueue:
   connection = self._connection
   if self._may_sleep:
    self._lifecycle.touch()
-  self._requests.ended(connection.calls[number])
+  self._requests.first_calls.ended(connection.calls[number])
   if message.is_error:
    call = connection.calls.pop(number)
    if call.is_settled_by(message.code):
@@ -4263,19 +4285,9 @@ class Lists:
   reasons = [reader.withheld(method, name) for reader in self if reader.refused]
   return next((reason for reason in reasons if reason is not None), None)
 
-# serve/server_requests.py: Requests of one instance of a server to clients: whom they are for, and which calls they hold up.
-ASKED_IN_CALLS = {"sampling/createMessage": "sampling", "elicitation/create": "elicitation"}
+# serve/open_requests.py: The requests of one child that clients are to answer.
 ANSWER_SECONDS = 60.0
-ALONE_SECONDS = 0.25
-LATE_SECONDS = 60.0
-MAXIMUM_OPEN_REQUESTS = 1000
-MAXIMUM_HELD_REQUESTS = 100
 GONE = "The client is gone"
-TOO_MANY = "Too many requests are open"
-NOT_KNOWN_WHOM = "It is not known whom this is for"
-
-def can_be_asked(client):
- return bool(ASKED_IN_CALLS.values() & client.capabilities.keys())
 
 class ServerRequest:
  __slots__ = ("client", "deadline", "message", "number", "token")
@@ -4287,39 +4299,119 @@ class ServerRequest:
   self.token = given if given != "null" else ""
   self.deadline = FOREVER
 
+class OpenRequests:
+ def __init__(
+  self,
+  connection,
+  lifecycle,
+  send_on,
+  *,
+  several,
+ ):
+  self._connection = connection
+  self._lifecycle = lifecycle
+  self._send_on = send_on
+  self._several = several
+  self._pending = []
+ def __iter__(self):
+  return iter(self._pending)
+ def __len__(self):
+  return len(self._pending)
+ def ask(self, client, message):
+  asked = ServerRequest(client, message)
+  self._pending.append(asked)
+  token = {"progressToken": str(asked.number)} if asked.token else {}
+  method, name = message.method or "", self._connection.name
+  params = attributed(method, message.json("params"), name, self._several, token)
+  client.deliver(request(asked.number, method, params))
+ def limit(self, requests, now):
+  for asked in requests:
+   if asked.deadline == FOREVER:
+    asked.deadline = self._connection.effects.arm(now + ANSWER_SECONDS)
+ def overdue(self, now, *, awaited):
+  late = []
+  for asked in [one for one in self._pending if one.deadline < FOREVER]:
+   if not awaited:
+    asked.deadline = FOREVER
+   elif asked.deadline > now:
+    self._connection.effects.arm(asked.deadline)
+   else:
+    late.append(asked)
+  return late
+ def answer(self, client, number, message):
+  asked = self._find(client, number)
+  if asked is None:
+   return False
+  self.close(asked)
+  self._lifecycle.touch()
+  self._connection.send(message.under(asked.message.id_text))
+  return True
+ def progress(self, client, number, message):
+  asked = self._find(client, number)
+  if asked is not None and asked.token:
+   params = message.json("params").owned({"progressToken": asked.token})
+   self._connection.send(notification(PROGRESS, params.text))
+ def _find(self, client, number):
+  asked = [one for one in self._pending if one.client is client and one.number == number]
+  return asked[0] if asked else None
+ def close(self, asked):
+  self._pending.remove(asked)
+  self._connection.effects.later(self._send_on)
+ def end(self, asked, params="{}"):
+  self.close(asked)
+  cancelled = Json(params).owned({"requestId": str(asked.number)})
+  asked.client.deliver(notification(CANCELLED, cancelled.text))
+ def take_from(self, client):
+  taken = [asked for asked in self._pending if asked.client is client]
+  for asked in taken:
+   self.close(asked)
+  return taken
+ def refuse_for(self, client):
+  for asked in self.take_from(client):
+   refusal = failure(asked.message.id_text, error(INTERNAL_ERROR, GONE))
+   self._connection.send(refusal)
+
+class DeferredRequests:
+ def __init__(self, lifecycle, clients):
+  self._lifecycle = lifecycle
+  self._clients = clients
+  self._deferred = []
+ def __len__(self):
+  return len(self._deferred)
+ def takes(self, message):
+  starter = self._lifecycle.client
+  started = starter is not None and starter.connection in self._clients
+  may_wait = started and starter not in self._clients and message.method == "roots/list"
+  if may_wait:
+   self._deferred.append(message)
+  return may_wait
+ def taken_for(self, client):
+  starter = self._lifecycle.client
+  if starter is None or starter.connection is not client.connection:
+   return []
+  taken, self._deferred = self._deferred, []
+  return taken
+ def withdraw(self, key):
+  self._deferred = [one for one in self._deferred if one.id != key]
+ def clear(self):
+  self._deferred.clear()
+
+# serve/server_requests.py: Requests of one instance of a server to clients: whom they are for, and which calls they hold up.
+ASKED_IN_CALLS = {"sampling/createMessage": "sampling", "elicitation/create": "elicitation"}
+MAXIMUM_OPEN_REQUESTS = 1000
+MAXIMUM_HELD_REQUESTS = 100
+TOO_MANY = "Too many requests are open"
+NOT_KNOWN_WHOM = "It is not known whom this is for"
+
+def can_be_asked(client):
+ return bool(ASKED_IN_CALLS.values() & client.capabilities.keys())
+
 class HeldRequest:
  __slots__ = ("deadline", "left", "message")
  def __init__(self, message, left, deadline):
   self.message = message
   self.left = left
   self.deadline = deadline
-
-class FirstCalls:
- def __init__(self):
-  self._called = set()
-  self._alone = None
-  self.until = FOREVER
- def forget(self):
-  self._called.clear()
- def holds_back(self, call, now):
-  if self.until <= now:
-   self.end()
-  if self._alone is None or call.path != ("name",):
-   return False
-  if (call.method, call.original) in self._called:
-   return False
-  return call.client.party is not self._alone.client.party
- def note(self, call, now):
-  is_first = call.path == ("name",) and (call.method, call.original) not in self._called
-  if is_first and self._alone is None:
-   self._alone, self.until = call, now + ALONE_SECONDS
- def ended(self, call):
-  if call is self._alone:
-   self.end()
- def end(self):
-  if self._alone is not None:
-   self._called.add((self._alone.method, self._alone.original))
-  self._alone, self.until = None, FOREVER
 
 class ServerRequests:
  def __init__(
@@ -4332,23 +4424,21 @@ class ServerRequests:
   *,
   several,
  ):
-  self._send_on = send_on
   self._connection = connection
   self._lifecycle = lifecycle
   self._clients = clients
   self._instances = instances
-  self._several = several
-  self.pending = []
+  self.open = OpenRequests(connection, lifecycle, send_on, several=several)
   self.held = []
-  self.deferred = []
-  self._first_calls = FirstCalls()
-  self._late = {}
+  self.deferred = DeferredRequests(lifecycle, clients)
+  self.first_calls = FirstCalls()
+  self.late = LateCalls(connection.effects)
  @property
  def are_open(self):
-  return bool(self.pending or self.held)
+  return bool(len(self.open) or self.held)
  @property
  def _is_full(self):
-  return len(self.pending) + len(self.held) + len(self.deferred) >= MAXIMUM_OPEN_REQUESTS
+  return len(self.open) + len(self.held) + len(self.deferred) >= MAXIMUM_OPEN_REQUESTS
  def receive(self, message):
   if message.method == "ping":
    self._connection.send(result(message.id_text, "{}"))
@@ -4356,11 +4446,11 @@ class ServerRequests:
    self.ask(None, message)
   elif self._is_full:
    self._refuse(message, INTERNAL_ERROR, TOO_MANY)
-  elif not self._connection.calls and self._may_defer(message):
-   self.deferred.append(message)
+  elif not self._connection.calls and self.deferred.takes(message):
+   pass
   else:
-   self._note_asking(message.method or "")
-   left = {*self._late}
+   self._instances.note_asking(message.method or "", self._connection.calls.values())
+   left = self.late.parties()
    if self._ask_caller(message, left):
     return
    if len(self.held) >= MAXIMUM_HELD_REQUESTS:
@@ -4369,11 +4459,6 @@ class ServerRequests:
     effects = self._connection.effects
     deadline = effects.arm(effects.clock() + ANSWER_SECONDS)
     self.held.append(HeldRequest(message, left, deadline))
- def _note_asking(self, method):
-  calls = self._connection.calls.values()
-  if calls and method in ASKED_IN_CALLS:
-   shared = any(call.client.connection.audience is not None for call in calls)
-   self._instances.ask(are_shared=shared)
  def _ask_caller(self, message, left):
   parties = {*left}
   calls = [*self._connection.calls.values()]
@@ -4407,7 +4492,7 @@ class ServerRequests:
    return False
   return True
  def _at_work(self, calls):
-  asked = Counter(one.client for one in self.pending)
+  asked = Counter(one.client for one in self.open)
   own = Counter(call.client for call in calls)
   return [call for call in calls if own[call.client] > asked[call.client]]
  def _owner(self):
@@ -4421,16 +4506,8 @@ class ServerRequests:
   for one in held:
    if not self._ask_caller(one.message, one.left):
     self.held.append(one)
- def _may_defer(self, message):
-  starter = self._lifecycle.client
-  started = starter is not None and starter.connection in self._clients
-  return started and starter not in self._clients and message.method == "roots/list"
  def ask_deferred(self, client):
-  starter = self._lifecycle.client
-  if not self.deferred or starter is None or starter.connection is not client.connection:
-   return
-  deferred, self.deferred = self.deferred, []
-  for message in deferred:
+  for message in self.deferred.taken_for(client):
    self.ask(client, message)
  def ask(self, client, message):
   method = message.method or ""
@@ -4449,64 +4526,42 @@ class ServerRequests:
    return
   if self._lifecycle.era == LEGACY:
    self._instances.asked(self._connection.child, method, client.party)
-   self._first_calls.end()
-  asked = ServerRequest(client, message)
-  self.pending.append(asked)
-  token = {"progressToken": str(asked.number)} if asked.token else {}
-  name = self._connection.name
-  params = attributed(method, message.json("params"), name, self._several, token)
-  client.deliver(request(asked.number, method, params))
+   self.first_calls.end()
+  self.open.ask(client, message)
  def holds_back(self, call):
   if self._lifecycle.era != LEGACY:
    return False
   now, party = self._connection.effects.clock(), call.client.party
   if self._instances.owners(self._connection.child):
-   self._first_calls.forget()
-  if self._first_calls.holds_back(call, now):
+   self.first_calls.forget()
+  if self.first_calls.holds_back(call, now):
    return True
   if self.held:
    in_hand = self._connection.calls.values()
    return party not in {one.client.party for one in in_hand}
-  in_calls = [one for one in self.pending if one.message.method in ASKED_IN_CALLS]
+  in_calls = [one for one in self.open if one.message.method in ASKED_IN_CALLS]
   foreign = [one for one in in_calls if one.client.party is not party]
-  for asked in foreign:
-   if asked.deadline == FOREVER:
-    asked.deadline = self._connection.effects.arm(now + ANSWER_SECONDS)
+  self.open.limit(foreign, now)
   return bool(foreign)
  def sent(self, call):
   if self._lifecycle.era == LEGACY and can_be_asked(call.client):
    effects = self._connection.effects
-   self._first_calls.note(call, effects.clock())
-   effects.arm(self._first_calls.until)
- def ended(self, call):
-  self._first_calls.ended(call)
+   self.first_calls.note(call, effects.clock())
+   effects.arm(self.first_calls.until)
  def taken_back(self, call):
-  self._first_calls.ended(call)
-  effects = self._connection.effects
-  late = self._late.setdefault(call.client.party, {})
-  late[call.number] = effects.arm(effects.clock() + LATE_SECONDS)
+  self.first_calls.ended(call)
+  self.late.add(call)
   for held in self.held:
    held.left.add(call.client.party)
- def answered_late(self, number):
-  for party, late in [*self._late.items()]:
-   if late.pop(number, None) is not None and not late:
-    del self._late[party]
- def is_late(self, party):
-  return party in self._late
  def give_up(self, now, *, awaited):
-  if self._first_calls.until <= now:
-   self._first_calls.end()
-  self._connection.effects.arm(self._first_calls.until)
-  for asked in [one for one in self.pending if one.deadline < FOREVER]:
-   if not awaited:
-    asked.deadline = FOREVER
-   elif asked.deadline > now:
-    self._connection.effects.arm(asked.deadline)
-   else:
-    self._end(asked)
-    why = "The client did not answer while others waited"
-    self._refuse(asked.message, REQUEST_TIMEOUT, why)
-  self._drop_late(now)
+  if self.first_calls.until <= now:
+   self.first_calls.end()
+  self._connection.effects.arm(self.first_calls.until)
+  for asked in self.open.overdue(now, awaited=awaited):
+   self.open.end(asked)
+   why = "The client did not answer while others waited"
+   self._refuse(asked.message, REQUEST_TIMEOUT, why)
+  self.late.expire(now)
   concerned = {}
   for held in [*self.held]:
    if held.deadline > now:
@@ -4516,49 +4571,19 @@ class ServerRequests:
    self._refuse(held.message, INTERNAL_ERROR, NOT_KNOWN_WHOM)
    concerned.update(dict.fromkeys(self._connection.calls.values()))
   return [*concerned]
- def _drop_late(self, now):
-  for party, late in [*self._late.items()]:
-   self._late[party] = {number: until for number, until in late.items() if until > now}
-   for until in self._late[party].values():
-    self._connection.effects.arm(until)
-   if not self._late[party]:
-    del self._late[party]
- def _find(self, client, number):
-  asked = [one for one in self.pending if one.client is client and one.number == number]
-  return asked[0] if asked else None
- def reply(self, client, number, message):
-  asked = self._find(client, number)
-  if asked is None:
-   return False
-  self._close(asked)
-  self._lifecycle.touch()
-  self._connection.send(message.under(asked.message.id_text))
-  return True
- def _close(self, asked):
-  self.pending.remove(asked)
-  self._connection.effects.later(self._send_on)
- def progress(self, client, number, message):
-  asked = self._find(client, number)
-  if asked is not None and asked.token:
-   params = message.json("params").owned({"progressToken": asked.token})
-   self._connection.send(notification(PROGRESS, params.text))
- def _end(self, asked, params="{}"):
-  self._close(asked)
-  cancelled = Json(params).owned({"requestId": str(asked.number)})
-  asked.client.deliver(notification(CANCELLED, cancelled.text))
  def _refuse(self, message, code, why):
   self._connection.send(failure(message.id_text, error(code, why)))
  def withdraw(self, message):
   key = message.params.get("requestId")
   if not is_id(key):
    return
-  self.deferred = [one for one in self.deferred if one.id != key]
+  self.deferred.withdraw(key)
   self.held = [one for one in self.held if one.message.id != key]
-  found = [asked for asked in self.pending if asked.message.id == key]
+  found = [asked for asked in self.open if asked.message.id == key]
   if found:
-   self._end(found[-1], message.params_text)
+   self.open.end(found[-1], message.params_text)
  def hand_over(self, client):
-  for asked in self._take_from(client):
+  for asked in self.open.take_from(client):
    others = [
     call.client
     for call in self._connection.calls.values()
@@ -4569,19 +4594,12 @@ class ServerRequests:
     self.ask(others[-1], asked.message)
    else:
     self._refuse(asked.message, INTERNAL_ERROR, GONE)
- def refuse_for(self, client):
-  for asked in self._take_from(client):
-   self._refuse(asked.message, INTERNAL_ERROR, GONE)
- def _take_from(self, client):
-  taken = [asked for asked in self.pending if asked.client is client]
-  for asked in taken:
-   self._close(asked)
-  return taken
  def clear(self):
-  self.deferred, self.held = [], []
-  self._first_calls, self._late = FirstCalls(), {}
-  for asked in [*self.pending]:
-   self._end(asked)
+  self.deferred.clear()
+  self.held = []
+  self.first_calls, self.late = FirstCalls(), LateCalls(self._connection.effects)
+  for asked in [*self.open]:
+   self.open.end(asked)
 
 # serve/child.py: One instance of a server behind the proxy, over all its lives.
 NOT_KNOWN = "asked a client something while calls of several were under way, and did not say which"
@@ -4764,7 +4782,7 @@ class Child:
    if not connection.unasked.takes(message):
     connection.lose(connection.without_id(message))
   elif number:
-   self.requests.answered_late(number)
+   self.requests.late.ended(number)
    self.calls.flush()
   if connection.lost.errors:
    self._settle_lost()
@@ -4896,11 +4914,12 @@ class Instances:
  def asked(self, child, method, party):
   if method in ASKED_IN_CALLS and party not in self._own and not self.owners(child):
    self._own[party] = next(one for one in self if one is child)
- def ask(self, *, are_shared):
-  if not self._asks:
-   self._asks = True
-   if are_shared:
-    self.main.connection.say(NOT_SHARED)
+ def note_asking(self, method, calls):
+  if self._asks or not calls or method not in ASKED_IN_CALLS:
+   return
+  self._asks = True
+  if any(call.client.connection.audience is not None for call in calls):
+   self.main.connection.say(NOT_SHARED)
  def failed(self, child):
   if not self.shares(child):
    self._failures += 1
@@ -4917,7 +4936,7 @@ class Instances:
   kept = (None, self._silent, *self._shared.values())
   if child is None or child in kept or self.owners(child):
    return
-  if client.is_modern and child.lifecycle.is_ready and not child.requests.is_late(client):
+  if client.is_modern and child.lifecycle.is_ready and client not in child.requests.late:
    self._spare[child] = self._effects.arm(self._effects.clock() + SPARE_SECONDS)
   else:
    child.retire()
@@ -5154,7 +5173,7 @@ class Router:
  def end_input(self, client):
   client.may_answer = False
   for child in self._instances():
-   child.requests.refuse_for(client)
+   child.requests.open.refuse_for(client)
  def disconnect(self, client):
   calls = self._calls_of(client)
   subscribing = [(s, c) for s, c in calls if c.method == "resources/subscribe"]
@@ -5167,7 +5186,7 @@ class Router:
    self._dispatch.withdraw(call, child, lambda number: obj(requestId=number))
   for child in self._instances():
    if calls:
-    child.requests.refuse_for(client)
+    child.requests.open.refuse_for(client)
    else:
     child.requests.hand_over(client)
   for server, uri in watched:
@@ -5209,7 +5228,7 @@ class Router:
   client.deliver(failure(identifier, error(INVALID_REQUEST, "Invalid request")))
  def _client_answer(self, client, message):
   number = message.number
-  any(child.requests.reply(client, number, message) for child in self._instances())
+  any(child.requests.open.answer(client, number, message) for child in self._instances())
  def _client_request(self, client, message):
   method = message.method or ""
   row = METHODS.get(method, OTHER)
@@ -5280,7 +5299,7 @@ class Router:
    number = message.params.get("progressToken")
    if type(number) is int:
     for child in self._instances():
-     child.requests.progress(client, number, message)
+     child.requests.open.progress(client, number, message)
   elif method.startswith("notifications/") and method not in OF_SERVERS:
    for_all = method != ROOTS_CHANGED
    for instances in self.servers.values():
@@ -6819,6 +6838,7 @@ from contextlib import suppress
 from time import monotonic, sleep
 from time import monotonic, time
 import argparse
+import base64
 import json
 import os
 import queue
@@ -7729,7 +7749,6 @@ class Files:
    return {**block, "resource": resource}
   return self._replaced(block, "data")
  def _replaced(self, holder, member):
-  import base64
   try:
    data = base64.b64decode(holder[member], validate=True)
   except (KeyError, ValueError, TypeError):
@@ -7924,6 +7943,7 @@ def _stop(*_):
 ''')
 define_part("windows", r'''
 from contextlib import suppress
+import ctypes
 import os
 import queue
 load_part("base")
@@ -7985,9 +8005,7 @@ _ENDED_BY_US = 1
 
 class Job:
  def __init__(self, pid):
-  import ctypes
   self._process = self._job = None
-  self._ctypes = ctypes
   self._kernel = _library("kernel32")
   for name in ("OpenProcess", "CreateJobObjectW"):
    getattr(self._kernel, name).restype = ctypes.c_void_p
@@ -7998,7 +8016,6 @@ class Job:
   if _library("ntdll").NtResumeProcess(self._process):
    raise OSError(f"Windows does not let process {pid} run")
  def _created(self):
-  ctypes = self._ctypes
   job = ctypes.c_void_p(self._kernel.CreateJobObjectW(None, None))
   limits = bytearray(_LIMITS_SIZE[ctypes.sizeof(ctypes.c_void_p)])
   limits[_FLAGS_AT : _FLAGS_AT + 4] = _KILL_ON_JOB_CLOSE.to_bytes(4, "little")
@@ -8018,7 +8035,7 @@ class Job:
    self._kernel.TerminateProcess(self._process, _ENDED_BY_US)
   if self._job is None:
    return bool(self._kernel.WaitForSingleObject(self._process, 0) == _WAIT_TIMEOUT)
-  found = (self._ctypes.c_char * _ACCOUNTING_SIZE)()
+  found = (ctypes.c_char * _ACCOUNTING_SIZE)()
   self._kernel.QueryInformationJobObject(self._job, _ACCOUNTING, found, len(found), None)
   return any(found.raw[_ACTIVE_AT : _ACTIVE_AT + 4])
  def __del__(self):
@@ -8027,7 +8044,6 @@ class Job:
     self._kernel.CloseHandle(handle)
 
 def _library(name):
- import ctypes
  loader = ctypes
  return loader.WinDLL(name)
 
@@ -8354,7 +8370,6 @@ def shown(text, redact=str):
 def printable(text):
  if text.isprintable():
   return text
- import re
  text = re.sub(_SEQUENCES, "", text)
  blanks = (" " if char.isspace() else char for char in text)
  return "".join([char if char.isprintable() else "?" for char in blanks])

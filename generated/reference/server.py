@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:523a551d1a452be2c2490e60b0a65ab2bad1cba60fec81ec1d14ec6ca9c4a263 (mcpagg 0.1.0; without composite, entries, http, masking, narrowing, remote, repeated, urls)
+#   runtime:  sha256:3b52d05721932b34ea4f47516b8ee897281f87182882190d23fc089932afa96b (mcpagg 0.1.0; without composite, entries, http, masking, narrowing, remote, repeated, urls)
 
 import sys
 
@@ -1056,11 +1056,6 @@ class Opening:
   self.unanswered = b""
   self.owed = b""
   self.ended = False
-  self.called = ""
-  self.spawned = None
-  self.stopped = False
- def stop(self, *_):
-  self.stopped = True
 
 # start/waiting.py: Waits for more on standard input, as briefly as a start does.
 LOOK_AGAIN_SECONDS = 0.001
@@ -1163,20 +1158,11 @@ class Prepared:
    self.spelling = spelling_for(self.options["names"], name)
    self.capable = is_capable(params.get("capabilities"))
    return self._introduction(spoken(params.get("protocolVersion")))
-  if method == "tools/call" and self.opening.initialized:
-   self.opening.called = self._server_of(params.get("name"))
   if params:
    return None
   if method == "ping":
    return "{}"
   return self._list(*self.lists[method]) if method in self.lists else None
- def _server_of(self, tool):
-  routes, _ = scan(self.tables["tools"], 0)
-  for server, rows in routes.items():
-   for exposed, row in rows.items():
-    if tool == exposed or (row and tool == row[1]):
-     return str(server)
-  return ""
  def _introduction(self, version):
   tables = self.tables
   info = f'{{"name":{quote(tables["name"])},"version":"{version_of(self.children)}"}}'
@@ -1212,11 +1198,6 @@ def main(tables, file):
    opening = prepared.serve()
    if opening.ended and not opening.unanswered:
     _exit(0)
-   if opening.called:
-    for number in ENDING:
-     on_signal(number, opening.stop)
-    load_part("spawn")
-    opening.spawned = spawn_early(tables, file, opening.called)
  load_part("base")
  run(tables, file, opening)
 
@@ -1273,8 +1254,12 @@ def __getattr__(name):
 
 # The parts that a start does not need: Python source, compiled when it is first needed.
 define_part("spawn", r'''
+from itertools import chain
 import errno
 import os
+import re
+import string
+import subprocess
 import sys
 try:
  from _sha2 import sha256
@@ -1336,10 +1321,13 @@ class SessionGroup:
 
 # spawn/variables.py: Variables: references to them inside config strings, and the files that set them.
 CONFIG_FOLDER = "workspaceFolder"
-_DIGITS = frozenset("0123456789")
-_LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_")
-_UNRESERVED = _LETTERS | _DIGITS | frozenset(".~-")
+_NAME = "([A-Za-z_][A-Za-z0-9_]*)"
+_UNBRACED = re.compile(rf"\$(?:\$|{_NAME})")
+_VARIABLE = re.compile(rf"\$(?:\$|{_NAME}|\{{(?:env:|(?!env:)){_NAME}(?::-([^}}]*))?\}})")
+_UNRESERVED = string.ascii_letters + string.digits + "_.~-"
 _DOTENV_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
+_DOTENV_ESCAPE = re.compile(r"\\([nrt\"\\])")
+_DOTENV_QUOTED = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\[nrt\"\\]|\\(?![nrt\"\\]))*)\"")
 
 class MissingVariable(Exception):
  def __init__(self, name):
@@ -1376,48 +1364,17 @@ def pieces(text):
  yield text[start:], "", None
 
 def dollars(text):
- closed = text.rfind("}")
- index = text.find("$")
- while index >= 0:
-  if text.startswith("$$", index):
-   yield index, index + 2, "", None
-   end = index + 2
-  else:
-   name, default, end = _reference_at(text, index, closed)
-   if name:
-    yield index, end, name, default
-  index = text.find("$", end)
-
-def _reference_at(text, index, closed):
- braced = text.startswith("${", index)
- none = "", None, index + 1
- start = index + 1 + braced
- if text.startswith("env:", start) and braced:
-  start += 4
- end = start
- while end < len(text) and (text[end] in _LETTERS or (end > start and text[end] in _DIGITS)):
-  end += 1
- name = text[start:end]
- if not name or not braced:
-  return (name, None, end) if name else none
- if text.startswith("}", end):
-  return name, None, end + 1
- if text.startswith(":-", end) and end < closed:
-  close = text.find("}", end)
-  return name, text[end + 2 : close], close + 1
- return none
+ closed = text.rfind("}") + 1
+ found = chain(_VARIABLE.finditer(text, 0, closed), _UNBRACED.finditer(text, closed))
+ for match in found:
+  plain, *braced = match.groups()
+  name, default = (plain, None) if plain or not braced else braced
+  yield match.start(), match.end(), name or "", default
 
 def percent_encoded(text, kept=""):
- return "".join(
-  [
-   (
-    char
-    if char in _UNRESERVED or char in kept
-    else "".join([f"%{byte:02X}" for byte in char.encode("utf-8", "surrogateescape")])
-   )
-   for char in text
-  ]
- )
+ unchanged = (_UNRESERVED + kept).encode("ascii")
+ octets = text.encode("utf-8", "surrogateescape")
+ return "".join([chr(one) if one in unchanged else f"%{one:02X}" for one in octets])
 
 def parse_env_file(text):
  if "\0" in text:
@@ -1432,26 +1389,17 @@ def parse_env_file(text):
    continue
   value = value.lstrip()
   if value[:1] in ("'", '"'):
-   quoted, after = _quoted_value(value + "\n" + rest)
+   quoted = _DOTENV_QUOTED.match(whole := f"{value}\n{rest}")
    if quoted is not None:
-    found[name], rest = quoted, after
+    single, double = quoted.groups()
+    found[name] = single if double is None else _unescaped(double)
+    rest = whole[quoted.end() :].partition("\n")[2]
     continue
   found[name] = (" " + value).partition(" #")[0].strip()
  return found
 
-def _quoted_value(text):
- quote, index = text[0], 1
- parts = []
- while index < len(text):
-  character = text[index]
-  if character == quote:
-   return "".join(parts), text[index:].partition("\n")[2]
-  if character == "\\" and quote == '"' and text[index + 1 : index + 2] in _DOTENV_ESCAPES:
-   index += 1
-   character = _DOTENV_ESCAPES[text[index]]
-  parts.append(character)
-  index += 1
- return None, ""
+def _unescaped(text):
+ return _DOTENV_ESCAPE.sub(lambda match: _DOTENV_ESCAPES[match[1]], text)
 
 # spawn/launch.py: From a row of the launch table to the exact command, environment and folder of a child.
 _BASIC_POSIX = {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"}
@@ -1725,42 +1673,20 @@ def with_identity(
 # spawn/spawning.py: Starts the process of a server; reading it and writing to it come after that.
 ALLOWED_SIGNERS = "MCPAGG_ALLOWED_SIGNERS"
 KILL = 9
-DESCRIPTORS = {"linux": "/proc/self/fd", "darwin": "/dev/fd"}
 
 class Spawned:
- def __init__(self, launch, handle, group, pipes):
+ def __init__(
+  self, launch, handle, group, pipes
+ ):
   self.launch = launch
   self.handle = handle
   self.group = group
   self.pipes = pipes
- def kill(self):
-  self.group.signal(KILL)
  def discard(self):
-  self.kill()
+  self.group.signal(KILL)
   self.handle.wait()
   for descriptor in self.pipes:
    os.close(descriptor)
-
-def spawn_early(tables, file, server):
- if "approval" in tables or ALLOWED_SIGNERS in os.environ:
-  return None
- rows, _ = scan(tables["servers"], 0)
- options, _ = scan(tables["options"], 0)
- if "command" not in rows.get(server, ()):
-  return None
- try:
-  for number in range(3):
-   os.fstat(number)
- except OSError:
-  return None
- folder = own_folder(file)
- minimal = options.get("env") == "minimal"
- try:
-  launch = prepare(server, rows, os.environ, folder, minimal)
-  launch.env = with_identity(launch.env, data_digest(tables), server, os.environ)
-  return spawn(launch)
- except Exception as problem:
-  return problem
 
 def spawn(launch):
  ours = []
@@ -1769,8 +1695,16 @@ def spawn(launch):
   for ends in ((theirs, ours), (ours, theirs), (ours, theirs)):
    for end, descriptor in zip(ends, os.pipe()):
     end.append(descriptor)
-  handle, group = _start_directly(launch, theirs) or _start_by_subprocess(launch, theirs)
-  return Spawned(launch, handle, group, ours)
+  popen = subprocess.Popen(
+   command_line(launch.argv),
+   stdin=theirs[0],
+   stdout=theirs[1],
+   stderr=theirs[2],
+   env=launch.env,
+   cwd=launch.cwd,
+   **start_options(),
+  )
+  return Spawned(launch, popen, _led(popen), ours)
  except BaseException:
   for descriptor in ours:
    os.close(descriptor)
@@ -1779,89 +1713,21 @@ def spawn(launch):
   for descriptor in theirs:
    os.close(descriptor)
 
-def _start_directly(launch, streams):
- odd = launch.cwd is not None or min(streams) < 3 or "" in launch.env
- place = DESCRIPTORS.get(sys.platform)
- if WINDOWS or odd or place is None or not os.path.isabs(launch.argv[0]):
-  return None
- from _signal import SIGPIPE, SIGXFSZ
+def _led(popen):
  try:
-  inherited = _inheritable(place)
- except OSError:
-  return None
- system = os
- try:
-  pid = system.posix_spawn(
-   launch.argv[0],
-   launch.argv,
-   launch.env,
-   file_actions=[
-    *(
-     (system.POSIX_SPAWN_DUP2, stream, number)
-     for number, stream in enumerate(streams)
-    ),
-    *((system.POSIX_SPAWN_CLOSE, number) for number in inherited),
-   ],
-   setsid=True,
-   setsigdef=[SIGPIPE, SIGXFSZ],
-  )
- except (NotImplementedError, OSError):
-  return None
- return DirectProcess(pid), SessionGroup(pid)
-
-def _inheritable(place):
- found = []
- for name in os.listdir(place):
-  try:
-   if int(name) > 2 and os.get_inheritable(int(name)):
-    found.append(int(name))
-  except OSError:
-   continue
- return found
-
-class DirectProcess:
- def __init__(self, pid):
-  self.returncode = None
-  self.pid = pid
- def wait(self):
-  try:
-   _, status = os.waitpid(self.pid, 0)
-   self.returncode = os.waitstatus_to_exitcode(status)
-  except ChildProcessError:
-   self.returncode = 0
-  return self.returncode
-
-def _start_by_subprocess(launch, streams):
- import subprocess
- popen = subprocess.Popen(
-  command_line(launch.argv),
-  stdin=streams[0],
-  stdout=streams[1],
-  stderr=streams[2],
-  env=launch.env,
-  cwd=launch.cwd,
-  **start_options(),
- )
- try:
-  return popen, lead_group(popen.pid)
+  return lead_group(popen.pid)
  except OSError:
   popen.kill()
   popen.wait()
   raise
 ''')
 define_part("base", r'''
-from time import monotonic
-import _thread
 import os
 import select
+import signal
 import stat
 import sys
-try:
- from _signal import set_wakeup_fd
- from _signal import signal as on_signal
-except ImportError:
- from signal import set_wakeup_fd
- from signal import signal as on_signal
+import threading
 
 # base/jsontext.py: Takes JSON apart by its text, and writes it: values are cut out where they stand.
 BLANK = " \t\r\n"
@@ -2895,7 +2761,6 @@ POLLRDHUP = getattr(select, "POLLRDHUP", 0)
 STDIN_CHUNK = 1 << 16
 NARROW_PIPE, WIDE_PIPE = 1 << 16, 1 << 20
 SET_PIPE_SIZE, GET_PIPE_SIZE = 1031, 1032
-SIGNAL_SECONDS = 0.2
 
 class Stopped(Exception):
  pass
@@ -2936,13 +2801,6 @@ def widen(descriptor):
  except OSError:
   return False
 
-def acquired(lock, seconds=None):
- end = None if seconds is None else monotonic() + seconds
- while end is None or monotonic() + SIGNAL_SECONDS < end:
-  if lock.acquire(True, SIGNAL_SECONDS):
-   return True
- return bool(lock.acquire(True, max(0.0, end - monotonic())))
-
 # base/standard.py: The standard streams of the emitted file: open whatever the caller closed, written to safely.
 def open_standard_files():
  while True:
@@ -2958,8 +2816,23 @@ def complain(text):
  except OSError:
   return
 
+# base/threads.py: Starts threads, where the system has one to give.
+SIGNAL_SECONDS = 0.2
+NO_THREAD = "the system has no thread for it"
+
+def start_thread(work, *arguments):
+ thread = threading.Thread(target=work, args=arguments, daemon=True)
+ try:
+  thread.start()
+ except RuntimeError:
+  return None
+ return thread
+
+def join(thread):
+ while thread.is_alive():
+  thread.join(SIGNAL_SECONDS)
+
 # base/writer.py: Writes lines to a descriptor without ever making the sender wait.
-LOOK_SECONDS = 1.0
 MAXIMUM_PIECES = 1000
 RETURNED = 1 << 22
 
@@ -2974,7 +2847,8 @@ class Writer:
   self.descriptor = descriptor
   self.broken = False
   self.closing = False
-  self.lock = _thread.allocate_lock()
+  self.lock = threading.Lock()
+  self.drained = threading.Condition(self.lock)
   self._queue = None
   self._broke = broke
   self._overflowed = overflowed
@@ -2999,16 +2873,17 @@ class Writer:
     queue.discard()
    else:
     queue.add([*pieces])
- def gate(self):
+ def has_room(self, seconds=0.0):
   queue = self._queue
   if queue is None or not queue.crowded:
-   return None
-  with self.lock:
-   return queue.gate(emptied=False)
+   return True
+  with self.drained:
+   return self.drained.wait_for(lambda: not queue.crowded, seconds)
  def flush(self, seconds):
-  with self.lock:
-   gate = self._queue.gate(emptied=True) if self._queue is not None else None
-  return gate is None or acquired(gate, seconds)
+  with self.drained:
+   return self.drained.wait_for(
+    lambda: self._queue is None or not self._queue.alive, seconds
+   )
  def close(self):
   with self.lock:
    if not self.closing:
@@ -3078,12 +2953,11 @@ class Stdio:
    complain(f"{self.answers.plan.name}: {waits}; -h shows what else it does")
   status = 0
   for number in ENDING:
-   on_signal(number, self._stop)
-  self.stopped = self.stopped or opening.stopped
+   signal.signal(number, self._stop)
   try:
    self._read(self._take_over(opening))
    if self.engine is not None:
-    self.engine.settle(self.client, DRAIN_SECONDS)
+    self.engine.settle(self.client, DRAIN_SECONDS, lambda: self.stopped)
   except Stopped:
    pass
   except OSError as problem:
@@ -3103,9 +2977,7 @@ class Stdio:
    self.client.introduce(read_message(decode(opening.hello)))
   if opening.initialized:
    self.client.shake_hands()
-   if opening.spawned is not None:
-    self._open(opening)
-   if not opening.unanswered and self.engine is None and self._wants_children():
+   if not opening.unanswered and self._wants_children():
     self._open()
   return opening.unanswered
  def _read(self, unanswered):
@@ -3128,7 +3000,6 @@ class Stdio:
     del complete
    else:
     self._receive([lines.rest()])
-    self.waiting = True
     return
  def _receive(self, lines):
   taken = 0
@@ -3138,9 +3009,8 @@ class Stdio:
     taken += 1
    else:
     taken += self.engine.receive(self.client, *lines[taken:])
-   gate = self.writer.gate()
-   if gate is not None:
-    self._await_reading(gate)
+   if not self.has_room():
+    self._await_reading()
  def _answer(self, line):
   if self.profiles:
    load_part("views")
@@ -3154,13 +3024,10 @@ class Stdio:
    self._open().receive(self.client, line)
   elif not isinstance(answer, str):
    self.send(answer)
- def _await_reading(self, gate):
-  self.waiting = True
-  if self.stopped:
-   raise Stopped
-  while not hung_up(0) and not gate.acquire(True, LOOK_SECONDS):
-   pass
-  self.waiting = False
+ def _await_reading(self):
+  while not (hung_up(0) or self.writer.has_room(SIGNAL_SECONDS)):
+   if self.stopped:
+    raise Stopped
  def _refuse(self):
   text = f"Invalid message: longer than {MAXIMUM_LINE_BYTES >> 20} MiB"
   self.send(failure("null", error(INVALID_REQUEST, text)))
@@ -3169,17 +3036,15 @@ class Stdio:
   for message in messages:
    pieces += message.pieces()
   self.writer.send(*pieces)
- def gate(self):
-  return self.writer.gate()
+ def has_room(self, seconds=0.0):
+  return self.writer.has_room(seconds)
  def _wants_children(self):
   eager = self.answers.plan.options.start == "eager"
   return self.client.starter is not None and eager
- def _open(self, opening=None):
+ def _open(self):
   if self.engine is None:
    load_part("serve")
    self.engine = Engine(self.answers, self.folder, self._log)
-   if opening is not None and opening.spawned is not None:
-    self.engine.adopt(opening.called, opening.spawned, self.client)
    self.engine.connect(self.client, self)
   return self.engine
  def _stop(self, *_):
@@ -3217,7 +3082,7 @@ class _Input:
   self.output = output
   woken, wake = os.pipe()
   set_nonblocking(wake)
-  set_wakeup_fd(wake, warn_on_full_buffer=False)
+  signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
   self.poll = new_poll()
   self.poll.register(0, POLLIN)
   self.poll.register(woken, POLLIN)
@@ -3309,9 +3174,11 @@ def is_told_apart(uri):
 ''')
 define_part("serve", r'''
 from collections import Counter
+from time import monotonic
+from time import monotonic, sleep
 from time import monotonic, time
-import _thread
 import os
+import threading
 load_part("spawn")
 load_part("base")
 
@@ -3366,6 +3233,62 @@ class Effects:
   actions, self.actions = self.actions, []
   self.is_urgent = False
   return actions
+
+# serve/attribution.py: What makes it known whose call a server's request is of: first calls alone, and late ones.
+ALONE_SECONDS = 0.25
+LATE_SECONDS = 60.0
+
+class FirstCalls:
+ def __init__(self):
+  self._called = set()
+  self._alone = None
+  self.until = FOREVER
+ def forget(self):
+  self._called.clear()
+ def holds_back(self, call, now):
+  if self.until <= now:
+   self.end()
+  if self._alone is None or call.path != ("name",):
+   return False
+  if (call.method, call.original) in self._called:
+   return False
+  return call.client.party is not self._alone.client.party
+ def note(self, call, now):
+  is_first = call.path == ("name",) and (call.method, call.original) not in self._called
+  if is_first and self._alone is None:
+   self._alone, self.until = call, now + ALONE_SECONDS
+ def ended(self, call):
+  if call is self._alone:
+   self.end()
+ def end(self):
+  if self._alone is not None:
+   self._called.add((self._alone.method, self._alone.original))
+  self._alone, self.until = None, FOREVER
+
+class LateCalls:
+ def __init__(self, effects):
+  self._effects = effects
+  self._late = {}
+ def __contains__(self, party):
+  return party in self._late
+ def parties(self):
+  return {*self._late}
+ def add(self, call):
+  late = self._late.setdefault(call.client.party, {})
+  late[call.number] = self._effects.arm(self._effects.clock() + LATE_SECONDS)
+ def ended(self, number):
+  for party, late in [*self._late.items()]:
+   if late.pop(number, None) is not None and not late:
+    del self._late[party]
+ def expire(self, now):
+  for party, late in [*self._late.items()]:
+   left = {number: until for number, until in late.items() if until > now}
+   for until in left.values():
+    self._effects.arm(until)
+   if left:
+    self._late[party] = left
+   else:
+    del self._late[party]
 
 # serve/clients.py: The clients: who is connected, which notifications they get, and what servers learn of them.
 _CHECKED = ("message", "mode", "tools")
@@ -3805,7 +3728,7 @@ class CallQueue:
   connection = self._connection
   if self._may_sleep:
    self._lifecycle.touch()
-  self._requests.ended(connection.calls[number])
+  self._requests.first_calls.ended(connection.calls[number])
   if message.is_error:
    call = connection.calls.pop(number)
    if call.is_settled_by(message.code):
@@ -5089,19 +5012,9 @@ class Lists:
   reasons = [reader.withheld(method, name) for reader in self if reader.refused]
   return next((reason for reason in reasons if reason is not None), None)
 
-# serve/server_requests.py: Requests of one instance of a server to clients: whom they are for, and which calls they hold up.
-ASKED_IN_CALLS = {"sampling/createMessage": "sampling", "elicitation/create": "elicitation"}
+# serve/open_requests.py: The requests of one child that clients are to answer.
 ANSWER_SECONDS = 60.0
-ALONE_SECONDS = 0.25
-LATE_SECONDS = 60.0
-MAXIMUM_OPEN_REQUESTS = 1000
-MAXIMUM_HELD_REQUESTS = 100
 GONE = "The client is gone"
-TOO_MANY = "Too many requests are open"
-NOT_KNOWN_WHOM = "It is not known whom this is for"
-
-def can_be_asked(client):
- return bool(ASKED_IN_CALLS.values() & client.capabilities.keys())
 
 class ServerRequest:
  __slots__ = ("client", "deadline", "message", "number", "token")
@@ -5113,39 +5026,119 @@ class ServerRequest:
   self.token = given if given != "null" else ""
   self.deadline = FOREVER
 
+class OpenRequests:
+ def __init__(
+  self,
+  connection,
+  lifecycle,
+  send_on,
+  *,
+  several,
+ ):
+  self._connection = connection
+  self._lifecycle = lifecycle
+  self._send_on = send_on
+  self._several = several
+  self._pending = []
+ def __iter__(self):
+  return iter(self._pending)
+ def __len__(self):
+  return len(self._pending)
+ def ask(self, client, message):
+  asked = ServerRequest(client, message)
+  self._pending.append(asked)
+  token = {"progressToken": str(asked.number)} if asked.token else {}
+  method, name = message.method or "", self._connection.name
+  params = attributed(method, message.json("params"), name, self._several, token)
+  client.deliver(request(asked.number, method, params))
+ def limit(self, requests, now):
+  for asked in requests:
+   if asked.deadline == FOREVER:
+    asked.deadline = self._connection.effects.arm(now + ANSWER_SECONDS)
+ def overdue(self, now, *, awaited):
+  late = []
+  for asked in [one for one in self._pending if one.deadline < FOREVER]:
+   if not awaited:
+    asked.deadline = FOREVER
+   elif asked.deadline > now:
+    self._connection.effects.arm(asked.deadline)
+   else:
+    late.append(asked)
+  return late
+ def answer(self, client, number, message):
+  asked = self._find(client, number)
+  if asked is None:
+   return False
+  self.close(asked)
+  self._lifecycle.touch()
+  self._connection.send(message.under(asked.message.id_text))
+  return True
+ def progress(self, client, number, message):
+  asked = self._find(client, number)
+  if asked is not None and asked.token:
+   params = message.json("params").owned({"progressToken": asked.token})
+   self._connection.send(notification(PROGRESS, params.text))
+ def _find(self, client, number):
+  asked = [one for one in self._pending if one.client is client and one.number == number]
+  return asked[0] if asked else None
+ def close(self, asked):
+  self._pending.remove(asked)
+  self._connection.effects.later(self._send_on)
+ def end(self, asked, params="{}"):
+  self.close(asked)
+  cancelled = Json(params).owned({"requestId": str(asked.number)})
+  asked.client.deliver(notification(CANCELLED, cancelled.text))
+ def take_from(self, client):
+  taken = [asked for asked in self._pending if asked.client is client]
+  for asked in taken:
+   self.close(asked)
+  return taken
+ def refuse_for(self, client):
+  for asked in self.take_from(client):
+   refusal = failure(asked.message.id_text, error(INTERNAL_ERROR, GONE))
+   self._connection.send(refusal)
+
+class DeferredRequests:
+ def __init__(self, lifecycle, clients):
+  self._lifecycle = lifecycle
+  self._clients = clients
+  self._deferred = []
+ def __len__(self):
+  return len(self._deferred)
+ def takes(self, message):
+  starter = self._lifecycle.client
+  started = starter is not None and starter.connection in self._clients
+  may_wait = started and starter not in self._clients and message.method == "roots/list"
+  if may_wait:
+   self._deferred.append(message)
+  return may_wait
+ def taken_for(self, client):
+  starter = self._lifecycle.client
+  if starter is None or starter.connection is not client.connection:
+   return []
+  taken, self._deferred = self._deferred, []
+  return taken
+ def withdraw(self, key):
+  self._deferred = [one for one in self._deferred if one.id != key]
+ def clear(self):
+  self._deferred.clear()
+
+# serve/server_requests.py: Requests of one instance of a server to clients: whom they are for, and which calls they hold up.
+ASKED_IN_CALLS = {"sampling/createMessage": "sampling", "elicitation/create": "elicitation"}
+MAXIMUM_OPEN_REQUESTS = 1000
+MAXIMUM_HELD_REQUESTS = 100
+TOO_MANY = "Too many requests are open"
+NOT_KNOWN_WHOM = "It is not known whom this is for"
+
+def can_be_asked(client):
+ return bool(ASKED_IN_CALLS.values() & client.capabilities.keys())
+
 class HeldRequest:
  __slots__ = ("deadline", "left", "message")
  def __init__(self, message, left, deadline):
   self.message = message
   self.left = left
   self.deadline = deadline
-
-class FirstCalls:
- def __init__(self):
-  self._called = set()
-  self._alone = None
-  self.until = FOREVER
- def forget(self):
-  self._called.clear()
- def holds_back(self, call, now):
-  if self.until <= now:
-   self.end()
-  if self._alone is None or call.path != ("name",):
-   return False
-  if (call.method, call.original) in self._called:
-   return False
-  return call.client.party is not self._alone.client.party
- def note(self, call, now):
-  is_first = call.path == ("name",) and (call.method, call.original) not in self._called
-  if is_first and self._alone is None:
-   self._alone, self.until = call, now + ALONE_SECONDS
- def ended(self, call):
-  if call is self._alone:
-   self.end()
- def end(self):
-  if self._alone is not None:
-   self._called.add((self._alone.method, self._alone.original))
-  self._alone, self.until = None, FOREVER
 
 class ServerRequests:
  def __init__(
@@ -5158,23 +5151,21 @@ class ServerRequests:
   *,
   several,
  ):
-  self._send_on = send_on
   self._connection = connection
   self._lifecycle = lifecycle
   self._clients = clients
   self._instances = instances
-  self._several = several
-  self.pending = []
+  self.open = OpenRequests(connection, lifecycle, send_on, several=several)
   self.held = []
-  self.deferred = []
-  self._first_calls = FirstCalls()
-  self._late = {}
+  self.deferred = DeferredRequests(lifecycle, clients)
+  self.first_calls = FirstCalls()
+  self.late = LateCalls(connection.effects)
  @property
  def are_open(self):
-  return bool(self.pending or self.held)
+  return bool(len(self.open) or self.held)
  @property
  def _is_full(self):
-  return len(self.pending) + len(self.held) + len(self.deferred) >= MAXIMUM_OPEN_REQUESTS
+  return len(self.open) + len(self.held) + len(self.deferred) >= MAXIMUM_OPEN_REQUESTS
  def receive(self, message):
   if message.method == "ping":
    self._connection.send(result(message.id_text, "{}"))
@@ -5182,11 +5173,11 @@ class ServerRequests:
    self.ask(None, message)
   elif self._is_full:
    self._refuse(message, INTERNAL_ERROR, TOO_MANY)
-  elif not self._connection.calls and self._may_defer(message):
-   self.deferred.append(message)
+  elif not self._connection.calls and self.deferred.takes(message):
+   pass
   else:
-   self._note_asking(message.method or "")
-   left = {*self._late}
+   self._instances.note_asking(message.method or "", self._connection.calls.values())
+   left = self.late.parties()
    if self._ask_caller(message, left):
     return
    if len(self.held) >= MAXIMUM_HELD_REQUESTS:
@@ -5195,11 +5186,6 @@ class ServerRequests:
     effects = self._connection.effects
     deadline = effects.arm(effects.clock() + ANSWER_SECONDS)
     self.held.append(HeldRequest(message, left, deadline))
- def _note_asking(self, method):
-  calls = self._connection.calls.values()
-  if calls and method in ASKED_IN_CALLS:
-   shared = any(call.client.connection.audience is not None for call in calls)
-   self._instances.ask(are_shared=shared)
  def _ask_caller(self, message, left):
   parties = {*left}
   calls = [*self._connection.calls.values()]
@@ -5233,7 +5219,7 @@ class ServerRequests:
    return False
   return True
  def _at_work(self, calls):
-  asked = Counter(one.client for one in self.pending)
+  asked = Counter(one.client for one in self.open)
   own = Counter(call.client for call in calls)
   return [call for call in calls if own[call.client] > asked[call.client]]
  def _owner(self):
@@ -5247,16 +5233,8 @@ class ServerRequests:
   for one in held:
    if not self._ask_caller(one.message, one.left):
     self.held.append(one)
- def _may_defer(self, message):
-  starter = self._lifecycle.client
-  started = starter is not None and starter.connection in self._clients
-  return started and starter not in self._clients and message.method == "roots/list"
  def ask_deferred(self, client):
-  starter = self._lifecycle.client
-  if not self.deferred or starter is None or starter.connection is not client.connection:
-   return
-  deferred, self.deferred = self.deferred, []
-  for message in deferred:
+  for message in self.deferred.taken_for(client):
    self.ask(client, message)
  def ask(self, client, message):
   method = message.method or ""
@@ -5275,64 +5253,42 @@ class ServerRequests:
    return
   if self._lifecycle.era == LEGACY:
    self._instances.asked(self._connection.child, method, client.party)
-   self._first_calls.end()
-  asked = ServerRequest(client, message)
-  self.pending.append(asked)
-  token = {"progressToken": str(asked.number)} if asked.token else {}
-  name = self._connection.name
-  params = attributed(method, message.json("params"), name, self._several, token)
-  client.deliver(request(asked.number, method, params))
+   self.first_calls.end()
+  self.open.ask(client, message)
  def holds_back(self, call):
   if self._lifecycle.era != LEGACY:
    return False
   now, party = self._connection.effects.clock(), call.client.party
   if self._instances.owners(self._connection.child):
-   self._first_calls.forget()
-  if self._first_calls.holds_back(call, now):
+   self.first_calls.forget()
+  if self.first_calls.holds_back(call, now):
    return True
   if self.held:
    in_hand = self._connection.calls.values()
    return party not in {one.client.party for one in in_hand}
-  in_calls = [one for one in self.pending if one.message.method in ASKED_IN_CALLS]
+  in_calls = [one for one in self.open if one.message.method in ASKED_IN_CALLS]
   foreign = [one for one in in_calls if one.client.party is not party]
-  for asked in foreign:
-   if asked.deadline == FOREVER:
-    asked.deadline = self._connection.effects.arm(now + ANSWER_SECONDS)
+  self.open.limit(foreign, now)
   return bool(foreign)
  def sent(self, call):
   if self._lifecycle.era == LEGACY and can_be_asked(call.client):
    effects = self._connection.effects
-   self._first_calls.note(call, effects.clock())
-   effects.arm(self._first_calls.until)
- def ended(self, call):
-  self._first_calls.ended(call)
+   self.first_calls.note(call, effects.clock())
+   effects.arm(self.first_calls.until)
  def taken_back(self, call):
-  self._first_calls.ended(call)
-  effects = self._connection.effects
-  late = self._late.setdefault(call.client.party, {})
-  late[call.number] = effects.arm(effects.clock() + LATE_SECONDS)
+  self.first_calls.ended(call)
+  self.late.add(call)
   for held in self.held:
    held.left.add(call.client.party)
- def answered_late(self, number):
-  for party, late in [*self._late.items()]:
-   if late.pop(number, None) is not None and not late:
-    del self._late[party]
- def is_late(self, party):
-  return party in self._late
  def give_up(self, now, *, awaited):
-  if self._first_calls.until <= now:
-   self._first_calls.end()
-  self._connection.effects.arm(self._first_calls.until)
-  for asked in [one for one in self.pending if one.deadline < FOREVER]:
-   if not awaited:
-    asked.deadline = FOREVER
-   elif asked.deadline > now:
-    self._connection.effects.arm(asked.deadline)
-   else:
-    self._end(asked)
-    why = "The client did not answer while others waited"
-    self._refuse(asked.message, REQUEST_TIMEOUT, why)
-  self._drop_late(now)
+  if self.first_calls.until <= now:
+   self.first_calls.end()
+  self._connection.effects.arm(self.first_calls.until)
+  for asked in self.open.overdue(now, awaited=awaited):
+   self.open.end(asked)
+   why = "The client did not answer while others waited"
+   self._refuse(asked.message, REQUEST_TIMEOUT, why)
+  self.late.expire(now)
   concerned = {}
   for held in [*self.held]:
    if held.deadline > now:
@@ -5342,49 +5298,19 @@ class ServerRequests:
    self._refuse(held.message, INTERNAL_ERROR, NOT_KNOWN_WHOM)
    concerned.update(dict.fromkeys(self._connection.calls.values()))
   return [*concerned]
- def _drop_late(self, now):
-  for party, late in [*self._late.items()]:
-   self._late[party] = {number: until for number, until in late.items() if until > now}
-   for until in self._late[party].values():
-    self._connection.effects.arm(until)
-   if not self._late[party]:
-    del self._late[party]
- def _find(self, client, number):
-  asked = [one for one in self.pending if one.client is client and one.number == number]
-  return asked[0] if asked else None
- def reply(self, client, number, message):
-  asked = self._find(client, number)
-  if asked is None:
-   return False
-  self._close(asked)
-  self._lifecycle.touch()
-  self._connection.send(message.under(asked.message.id_text))
-  return True
- def _close(self, asked):
-  self.pending.remove(asked)
-  self._connection.effects.later(self._send_on)
- def progress(self, client, number, message):
-  asked = self._find(client, number)
-  if asked is not None and asked.token:
-   params = message.json("params").owned({"progressToken": asked.token})
-   self._connection.send(notification(PROGRESS, params.text))
- def _end(self, asked, params="{}"):
-  self._close(asked)
-  cancelled = Json(params).owned({"requestId": str(asked.number)})
-  asked.client.deliver(notification(CANCELLED, cancelled.text))
  def _refuse(self, message, code, why):
   self._connection.send(failure(message.id_text, error(code, why)))
  def withdraw(self, message):
   key = message.params.get("requestId")
   if not is_id(key):
    return
-  self.deferred = [one for one in self.deferred if one.id != key]
+  self.deferred.withdraw(key)
   self.held = [one for one in self.held if one.message.id != key]
-  found = [asked for asked in self.pending if asked.message.id == key]
+  found = [asked for asked in self.open if asked.message.id == key]
   if found:
-   self._end(found[-1], message.params_text)
+   self.open.end(found[-1], message.params_text)
  def hand_over(self, client):
-  for asked in self._take_from(client):
+  for asked in self.open.take_from(client):
    others = [
     call.client
     for call in self._connection.calls.values()
@@ -5395,19 +5321,12 @@ class ServerRequests:
     self.ask(others[-1], asked.message)
    else:
     self._refuse(asked.message, INTERNAL_ERROR, GONE)
- def refuse_for(self, client):
-  for asked in self._take_from(client):
-   self._refuse(asked.message, INTERNAL_ERROR, GONE)
- def _take_from(self, client):
-  taken = [asked for asked in self.pending if asked.client is client]
-  for asked in taken:
-   self._close(asked)
-  return taken
  def clear(self):
-  self.deferred, self.held = [], []
-  self._first_calls, self._late = FirstCalls(), {}
-  for asked in [*self.pending]:
-   self._end(asked)
+  self.deferred.clear()
+  self.held = []
+  self.first_calls, self.late = FirstCalls(), LateCalls(self._connection.effects)
+  for asked in [*self.open]:
+   self.open.end(asked)
 
 # serve/child.py: One instance of a server behind the proxy, over all its lives.
 NOT_KNOWN = "asked a client something while calls of several were under way, and did not say which"
@@ -5590,7 +5509,7 @@ class Child:
    if not connection.unasked.takes(message):
     connection.lose(connection.without_id(message))
   elif number:
-   self.requests.answered_late(number)
+   self.requests.late.ended(number)
    self.calls.flush()
   if connection.lost.errors:
    self._settle_lost()
@@ -5722,11 +5641,12 @@ class Instances:
  def asked(self, child, method, party):
   if method in ASKED_IN_CALLS and party not in self._own and not self.owners(child):
    self._own[party] = next(one for one in self if one is child)
- def ask(self, *, are_shared):
-  if not self._asks:
-   self._asks = True
-   if are_shared:
-    self.main.connection.say(NOT_SHARED)
+ def note_asking(self, method, calls):
+  if self._asks or not calls or method not in ASKED_IN_CALLS:
+   return
+  self._asks = True
+  if any(call.client.connection.audience is not None for call in calls):
+   self.main.connection.say(NOT_SHARED)
  def failed(self, child):
   if not self.shares(child):
    self._failures += 1
@@ -5743,7 +5663,7 @@ class Instances:
   kept = (None, self._silent, *self._shared.values())
   if child is None or child in kept or self.owners(child):
    return
-  if client.is_modern and child.lifecycle.is_ready and not child.requests.is_late(client):
+  if client.is_modern and child.lifecycle.is_ready and client not in child.requests.late:
    self._spare[child] = self._effects.arm(self._effects.clock() + SPARE_SECONDS)
   else:
    child.retire()
@@ -5980,7 +5900,7 @@ class Router:
  def end_input(self, client):
   client.may_answer = False
   for child in self._instances():
-   child.requests.refuse_for(client)
+   child.requests.open.refuse_for(client)
  def disconnect(self, client):
   calls = self._calls_of(client)
   subscribing = [(s, c) for s, c in calls if c.method == "resources/subscribe"]
@@ -5993,7 +5913,7 @@ class Router:
    self._dispatch.withdraw(call, child, lambda number: obj(requestId=number))
   for child in self._instances():
    if calls:
-    child.requests.refuse_for(client)
+    child.requests.open.refuse_for(client)
    else:
     child.requests.hand_over(client)
   for server, uri in watched:
@@ -6035,7 +5955,7 @@ class Router:
   client.deliver(failure(identifier, error(INVALID_REQUEST, "Invalid request")))
  def _client_answer(self, client, message):
   number = message.number
-  any(child.requests.reply(client, number, message) for child in self._instances())
+  any(child.requests.open.answer(client, number, message) for child in self._instances())
  def _client_request(self, client, message):
   method = message.method or ""
   row = METHODS.get(method, OTHER)
@@ -6106,7 +6026,7 @@ class Router:
    number = message.params.get("progressToken")
    if type(number) is int:
     for child in self._instances():
-     child.requests.progress(client, number, message)
+     child.requests.open.progress(client, number, message)
   elif method.startswith("notifications/") and method not in OF_SERVERS:
    for_all = method != ROOTS_CHANGED
    for instances in self.servers.values():
@@ -6232,7 +6152,7 @@ class Core:
    instances.tick(now)
   return self.taken()
 
-# serve/process.py: One life of a child started over stdio: its process group, its pipes and who reads them.
+# serve/process.py: One run of a child started over stdio: its process group, its pipes and who reads them.
 STDIN_GRACE_SECONDS = 2.0
 SIGTERM_GRACE_SECONDS = 2.0
 LAST_WORDS_SECONDS = 0.3
@@ -6241,22 +6161,6 @@ LAST_WORDS_LINES = 10
 CHUNK = 1 << 16
 TERMINATE = 15
 
-class Latch:
- def __init__(self):
-  self._set = _thread.allocate_lock()
-  self._unset = _thread.allocate_lock()
-  self._unset.acquire()
- def set(self):
-  if self._set.acquire(False):
-   self._unset.release()
- def is_set(self):
-  return self._set.locked()
- def wait(self, seconds):
-  if not self._unset.acquire(True, seconds):
-   return False
-  self._unset.release()
-  return True
-
 class Process:
  def __init__(
   self, spawned, receive, ended
@@ -6264,15 +6168,16 @@ class Process:
   self.launch = spawned.launch
   self.receive = receive
   self.ended = ended
-  self.exited = Latch()
-  self.drained = Latch()
-  self.silent = Latch()
-  self.gone = Latch()
+  self.exited = threading.Event()
+  self.drained = threading.Event()
+  self.silent = threading.Event()
+  self.gone = threading.Event()
   self.retired = False
-  self._held = False
+  self._is_passing_on = False
   self._last_words = b""
-  self._claim = _thread.allocate_lock()
-  self._open = _thread.allocate_lock()
+  self._lock = threading.Lock()
+  self._is_reported = False
+  self._is_closed = False
   self.handle = spawned.handle
   self._group = spawned.group
   try:
@@ -6284,30 +6189,18 @@ class Process:
   self.writer = Writer(
    stdin,
    private=True,
-   broke=lambda: self._apart(self._deaf),
-   overflowed=lambda waiting: self._apart(self._full, waiting),
+   broke=lambda: self._end_in_thread(self._deaf),
+   overflowed=lambda waiting: self._end_in_thread(self._full, waiting),
   )
-  try:
-   _thread.start_new_thread(self._read_stderr, (stderr,))
-  except RuntimeError:
+  if start_thread(self._read_stderr, stderr) is None:
    self._undo(self._stdout, stderr, self._closed)
-   raise
-  try:
-   _thread.start_new_thread(self._wait, ())
-  except RuntimeError:
+  if start_thread(self._wait) is None:
    self._undo(self._stdout)
-   raise
  def send(self, *messages):
   self.writer.send(*[piece for message in messages for piece in message.pieces()])
  def retire(self):
   self.retired = True
   self.silence()
- def hold(self, gates, is_over):
-  self._held = True
-  for gate in gates:
-   while not is_over() and not gate.acquire(True, LOOK_SECONDS):
-    pass
-  self._held = False
  def _undo(self, *descriptors):
   self.kill()
   self.handle.wait()
@@ -6315,10 +6208,9 @@ class Process:
   self.close()
   for descriptor in descriptors:
    os.close(descriptor)
- def _apart(self, work, *arguments):
-  try:
-   _thread.start_new_thread(work, arguments)
-  except RuntimeError:
+  raise RuntimeError(NO_THREAD)
+ def _end_in_thread(self, work, *arguments):
+  if start_thread(work, *arguments) is None:
    self.kill()
  def read(self):
   lines = Lines(self._endless)
@@ -6328,7 +6220,9 @@ class Process:
     is_wide = True
     widen(self._stdout)
    was_large = lines.size > RETURNED
+   self._is_passing_on = True
    self.receive(*lines.feed(data))
+   self._is_passing_on = False
    del data
    if was_large and lines.size <= RETURNED:
     load_part("rare")
@@ -6338,21 +6232,25 @@ class Process:
    self.end("closed its standard output")
  def _endless(self):
   reason = f"wrote a line of more than {MAXIMUM_LINE_BYTES >> 20} MiB"
-  self._apart(self.end, reason)
+  self._end_in_thread(self.end, reason)
  def _deaf(self):
   if not self.exited.wait(LAST_WORDS_SECONDS):
    self.end("closed its standard input")
  def _full(self, waiting):
   self.end(f"does not read its input, {waiting >> 20} MiB are waiting")
  def end(self, reason):
-  if self._claim.acquire(False):
+  with self._lock:
+   was_reported, self._is_reported = self._is_reported, True
+  if not was_reported:
    load_part("rare")
    self.ended(printable(self.launch.redact(reason)), self.last_words())
   self.close()
  def silence(self):
-  self._claim.acquire(False)
+  self._is_reported = True
  def close(self):
-  if self._open.acquire(False):
+  with self._lock:
+   was_closed, self._is_closed = self._is_closed, True
+  if not was_closed:
    os.close(self._close)
   self.writer.close()
   if self._group_gone(STDIN_GRACE_SECONDS):
@@ -6374,7 +6272,6 @@ class Process:
   lines = [printable(line).rstrip() for line in text.replace("\r", "\n").split("\n")]
   return "\n".join(telling([line for line in lines if line], most, is_whole))
  def _group_gone(self, seconds):
-  from time import monotonic, sleep
   deadline = monotonic() + seconds
   self.exited.wait(seconds)
   while not self.gone.is_set():
@@ -6409,17 +6306,17 @@ class Process:
      while watched:
       poll.unregister(watched.pop())
      if not closed:
-      self._apart(self._deaf)
+      self._end_in_thread(self._deaf)
     if descriptor in ready:
      return
   return wait
  def _wait(self):
   status = self.handle.wait()
   self.exited.set()
-  while not self.drained.wait(LAST_WORDS_SECONDS) and self._held:
+  while not self.drained.wait(LAST_WORDS_SECONDS) and self._is_passing_on:
    pass
   self.silent.wait(LAST_WORDS_SECONDS)
-  if self._claim.locked():
+  if self._is_reported:
    self.close()
    return
   load_part("rare")
@@ -6440,8 +6337,10 @@ def _chunks(descriptor, wait=None):
  finally:
   os.close(descriptor)
 
-# serve/lives.py: The lives of children: each a process, or the connection to a server elsewhere.
-class Lives:
+# serve/supervisor.py: Starts and ends the runs of children: each a process, or a connection to a server elsewhere.
+LOOK_SECONDS = 1.0
+
+class Supervisor:
  def __init__(self, host, folder):
   _keep_spare()
   self._host = host
@@ -6449,74 +6348,60 @@ class Lives:
   self.current = {}
   self._started = []
   self._launches = {}
-  self._adopted = {}
   self._digest = ""
-  self.spawning = _thread.allocate_lock()
+  self.spawning = threading.Lock()
  def redact(self, text):
   for launch in [*self._launches.values()]:
    text = launch.redact(text)
   return text
  def start(self, child):
-  if _apart(self._live, child):
-   return True
-  self._abandon(child)
-  return False
- def adopt(self, child, spawned):
-  self._adopted[child] = spawned
- def _abandon(self, child):
-  spawned = self._adopted.pop(child, None)
-  if spawned is not None and not isinstance(spawned, Exception):
-   spawned.discard()
+  return start_thread(self._run, child) is not None
  def end(self, child, reason):
-  if not _apart(self._end, child, reason):
-   life = self.current.get(child)
-   if life is not None:
-    life.silence()
-    life.kill()
+  if start_thread(self._end, child, reason) is None:
+   run = self.current.get(child)
+   if run is not None:
+    run.silence()
+    run.kill()
    self._host.perform(self._host.core.child_down(child, reason))
  def _end(self, child, reason):
-  life = self.current.get(child)
-  if life is not None:
-   life.end(reason)
+  run = self.current.get(child)
+  if run is not None:
+   run.end(reason)
   else:
    self._host.attempt(lambda core: core.child_down(child, reason))
- def put_to_sleep(self, child):
-  life = self.current.pop(child, None)
-  if life is not None:
-   life.retire()
-   _close_apart(life)
+ def stop_idle(self, child):
+  run = self.current.pop(child, None)
+  if run is not None:
+   run.retire()
+   _close_in_thread(run)
  def close(self):
-  for child in list(self._adopted):
-   self._abandon(child)
-  gates = []
-  for life in self._started:
-   life.silence()
-   gate = _thread.allocate_lock()
-   gate.acquire()
-   gates.append(gate)
-   if not _apart(_close, life, gate):
-    life.kill()
-    _close(life, gate)
-  for gate in gates:
-   acquired(gate)
+  threads = []
+  for run in self._started:
+   run.silence()
+   thread = start_thread(run.close)
+   if thread is None:
+    run.kill()
+    run.close()
+   else:
+    threads.append(thread)
+  for thread in threads:
+   join(thread)
  def kill(self):
-  for life in list(self._started):
-   life.kill()
-  for spawned in list(self._adopted.values()):
-   if not isinstance(spawned, Exception):
-    spawned.kill()
- def _live(self, child):
+  for run in list(self._started):
+   run.kill()
+ def _run(self, child):
   host, core = self._host, self._host.core
   launch = None
-  life = None
+  run = None
   def take(received):
-   if life is not None:
+   if run is not None:
     with host.lock:
-     gates = host.receive_from_child(child, life, received)
-    if gates:
-     life.hold(gates, lambda: host.is_closing)
+     unread = host.receive_from_child(child, run, received)
+    for client in unread:
+     while not (host.is_closing or client.has_room(LOOK_SECONDS)):
+      pass
   def ended(reason, last_words):
-   if life is None or not life.retired:
+   if run is None or not run.retired:
     host.attempt(lambda core: core.child_down(child, reason, last_words))
   try:
    minimal = host.plan.options.env == "minimal"
@@ -6525,25 +6410,24 @@ class Lives:
    with self.spawning:
     if host.is_closing:
      return
-    life = self._started_life(child, launch, take, ended)
+    run = self._start_run(child, launch, take, ended)
     with host.lock:
      self._started = [old for old in self._started if not old.gone.is_set()]
-     self._started.append(life)
-     self.current[child] = life
+     self._started.append(run)
+     self.current[child] = run
      host.perform(core.child_up(child, launch.masks))
      if child.state != STARTING:
-      life.silence()
-      _close_apart(life)
-   life.read()
+      run.silence()
+      _close_in_thread(run)
+   run.read()
   except Exception as problem:
    load_part("rare")
-   if life is not None:
-    life.end(f"was given up over an internal fault: {where(problem)}")
+   if run is not None:
+    run.end(f"was given up over an internal fault: {where(problem)}")
    else:
     load_part("rare")
-    self._abandon(child)
     ended(f"could not be started: {why_not_started(problem, launch)}", "")
- def _started_life(
+ def _start_run(
   self,
   child,
   launch,
@@ -6559,10 +6443,7 @@ class Lives:
    take([received])
    return answered(received[0])
   if launch.transport == "stdio":
-   spawned = self._adopted.pop(child, None)
-   if isinstance(spawned, Exception):
-    raise spawned
-   return Process(spawned or self._spawn(launch), receive, ended)
+   return Process(self._spawn(launch), receive, ended)
   load_part("remote")
   config = os.path.join(self._folder, host.plan.config) if host.plan.config else "CONFIG"
   return RemoteConnection(
@@ -6589,27 +6470,55 @@ def _keep_spare():
  except OSError:
   return
 
-def _apart(work, *arguments):
- try:
-  _thread.start_new_thread(work, arguments)
- except RuntimeError:
-  return False
- return True
+def _close_in_thread(run):
+ if start_thread(run.close) is None:
+  run.kill()
 
-def _close_apart(life):
- if not _apart(life.close):
-  life.kill()
+# serve/timer.py: Keeps time for the core, which reads no clock of its own accord.
+LONGEST_SLEEP_SECONDS = 3600.0
+AFTER_A_FAULT_SECONDS = 1.0
 
-def _close(life, gate):
- try:
-  life.close()
- finally:
-  gate.release()
+class TimerThread:
+ def __init__(
+  self,
+  lock,
+  tick,
+  report,
+ ):
+  self.due = FOREVER
+  self._tick = tick
+  self._report = report
+  self._changed = threading.Condition(lock)
+  self._thread = None
+  self._is_over = False
+  self._is_told = False
+ def call_by(self, due):
+  self.due = due
+  if self._thread is not None:
+   self._changed.notify()
+   return True
+  self._thread = start_thread(self._run)
+  if self._thread is not None:
+   return True
+  self.due = FOREVER
+  was_told, self._is_told = self._is_told, True
+  return was_told
+ def end(self):
+  self._is_over = True
+  self._changed.notify()
+ def _run(self):
+  with self._changed:
+   while not self._is_over:
+    pause = 0.0
+    try:
+     self.due = self._tick()
+    except Exception as fault:
+     self._report(fault)
+     pause = AFTER_A_FAULT_SECONDS
+    wait = min(self.due - monotonic(), LONGEST_SLEEP_SECONDS)
+    self._changed.wait(pause or max(0.0, wait))
 
 # serve/engine.py: Carries out what the core decides: writes to peers, starts and stops children, keeps time.
-NO_THREAD = "the system has no thread for it"
-LONGEST_SLEEP_SECONDS = 3600.0
-
 class Engine:
  def __init__(
   self,
@@ -6622,18 +6531,14 @@ class Engine:
   self._refusal = _refusal(self.plan)
   dispatch = Dispatch if log is None else log.dispatch
   self.core = Core(answers, monotonic, lambda: os.urandom(16).hex(), dispatch)
-  self.lock = _thread.allocate_lock()
+  self.lock = threading.Lock()
   self._sinks = {}
-  self._lives = Lives(self, folder)
+  self._supervisor = Supervisor(self, folder)
   self._stderr = Writer(2, private=False, overflowed=lambda waiting: None)
   self.is_closing = False
-  self._awaited = None
-  self._paid = _thread.allocate_lock()
-  self._alarm = Alarm(self._ring)
- def adopt(self, server, spawned, client):
-  child = self.core.router.servers[server].serving(client.starter or client)
-  self._lives.adopt(child, spawned)
-  self.attempt(lambda core: core.wake(child, client))
+  self._awaited_client = None
+  self._all_answered = threading.Event()
+  self._timer = TimerThread(self.lock, self._tick, self._report)
  def connect(self, client, sink):
   self._sinks[client] = sink
   self.attempt(lambda core: core.connect(client))
@@ -6655,7 +6560,7 @@ class Engine:
      answered = effects.actions and effects.actions[-1][1] is client
      if answered or effects.is_urgent:
       self.perform()
-      if self._sinks[client].gate() is not None:
+      if not self._sinks[client].has_room():
        break
     except Exception as fault:
      faults.append((line, fault))
@@ -6690,27 +6595,29 @@ class Engine:
      self._send_all({client: [failure(identifier, why)]})
  def wake(self, child, client):
   self.attempt(lambda core: core.wake(child, client))
- def settle(self, client, seconds):
+ def settle(self, client, seconds, is_stopped):
+  end = monotonic() + seconds
   self.attempt(lambda core: core.end_input(client))
   with self.lock:
    if not self.core.owes(client):
     return
-   self._paid.acquire()
-   self._awaited = client
-  acquired(self._paid, seconds)
+   self._awaited_client = client
+  while not (is_stopped() or monotonic() > end):
+   if self._all_answered.wait(SIGNAL_SECONDS):
+    return
  def end_subscriptions(self):
   self.attempt(lambda core: core.end_subscriptions())
  def close(self):
   self.end_subscriptions()
-  with self._lives.spawning, self.lock:
+  with self._supervisor.spawning, self.lock:
    self.is_closing = True
-   self._alarm.wake()
-  self._lives.close()
+   self._timer.end()
+  self._supervisor.close()
   self._stderr.flush(1.0)
   if self.log is not None:
    self.log.flush(1.0)
  def kill(self):
-  self._lives.kill()
+  self._supervisor.kill()
  def _bring(self, event):
   with self.lock:
    if not self.is_closing:
@@ -6733,24 +6640,24 @@ class Engine:
    self._do(kind, peer, what)
   self._send_all(messages)
   reached.update(messages)
-  if self._awaited is not None and not self.core.owes(self._awaited):
-   self._awaited = None
-   self._paid.release()
-  alarm = self.core.effects.alarm
-  if alarm < self._alarm.due and not self._alarm.set(alarm):
+  if self._awaited_client is not None and not self.core.owes(self._awaited_client):
+   self._awaited_client = None
+   self._all_answered.set()
+  due = self.core.effects.alarm
+  if due < self._timer.due and not self._timer.call_by(due):
    self.say(f"no time limit is kept: {NO_THREAD}")
   return reached
  def _do(self, kind, peer, what):
   if kind == SAY:
    self.say(what)
   elif kind == START:
-   why = self._refusal or ("" if self._lives.start(peer) else NO_THREAD)
+   why = self._refusal or ("" if self._supervisor.start(peer) else NO_THREAD)
    if why:
     self.perform(self.core.child_down(peer, f"could not be started: {why}"))
   elif kind == STOP:
-   self._lives.end(peer, what)
+   self._supervisor.end(peer, what)
   elif kind == SLEEP:
-   self._lives.put_to_sleep(peer)
+   self._supervisor.stop_idle(peer)
   elif kind == STATE and self.log is not None:
    state, reason = what
    self.log.send(_state_line(peer.name, state, self.shown(reason)))
@@ -6764,41 +6671,28 @@ class Engine:
   return place
  def shown(self, text):
   load_part("rare")
-  return shown(text, self._lives.redact)
+  return shown(text, self._supervisor.redact)
  def _send_all(self, messages):
   for peer, those in messages.items():
-   receiver = self._sinks.get(peer) or self._lives.current.get(peer)
+   receiver = self._sinks.get(peer) or self._supervisor.current.get(peer)
    if receiver is not None:
     receiver.send(*those)
- def receive_from_child(self, child, life, received):
+ def receive_from_child(self, child, run, received):
   reached = set()
-  effects, current = self.core.effects, self._lives.current
+  effects, current = self.core.effects, self._supervisor.current
   for one in received:
-   if self.is_closing or current.get(child) is not life:
+   if self.is_closing or current.get(child) is not run:
     break
    self.core.from_child(child, one)
    if effects.is_urgent:
     reached |= self.perform()
   reached |= self.perform()
-  gates = []
-  for peer in reached:
-   gate = self._sinks[peer].gate() if peer in self._sinks else None
-   if gate is not None:
-    gates.append(gate)
-  return gates
- def _ring(self):
-  with self.lock:
-   if self.is_closing:
-    return None
-   wait = 0.0
-   while wait <= 0 and self.core.alarm <= monotonic():
-    try:
-     self.perform(self.core.tick())
-    except Exception as fault:
-     self._report(fault)
-     wait = 1.0
-   self._alarm.note(self.core.alarm)
-   return wait or self.core.alarm - monotonic()
+  sinks = [self._sinks[peer] for peer in reached if peer in self._sinks]
+  return [sink for sink in sinks if not sink.has_room()]
+ def _tick(self):
+  while self.core.alarm <= monotonic():
+   self.perform(self.core.tick())
+  return self.core.alarm
 
 def _refusal(plan):
  if not (plan.approval or ALLOWED_SIGNERS in os.environ):
@@ -6820,40 +6714,6 @@ def _is_answer(action, client, identifier):
  if kind != SEND or peer is not client:
   return False
  return message.method is None and message.id_text == identifier
-
-class Alarm:
- def __init__(self, ring):
-  self._ring = ring
-  self.due = FOREVER
-  self._woken = None
-  self._is_told = False
- def note(self, due):
-  self.due = due
- def set(self, due):
-  if due >= self.due:
-   return True
-  self.due = due
-  if self._woken is None:
-   self._woken = _thread.allocate_lock()
-   self._woken.acquire()
-   try:
-    _thread.start_new_thread(self._run, ())
-   except RuntimeError:
-    self._woken, self.due = None, FOREVER
-    was_told, self._is_told = self._is_told, True
-    return was_told
-  else:
-   self.wake()
-  return True
- def wake(self):
-  if self._woken is not None and self._woken.locked():
-   self._woken.release()
- def _run(self):
-  while True:
-   wait = self._ring()
-   if wait is None:
-    return
-   self._woken.acquire(True, min(wait, LONGEST_SLEEP_SECONDS))
 ''')
 define_part("modern", r'''
 load_part("base")
@@ -7701,11 +7561,16 @@ def _visits(message):
  return [text[start:end] for value, start, end in found if type(value) is dict]
 ''')
 define_part("tool", r'''
-from time import monotonic
+from contextlib import suppress
+from time import monotonic, sleep
 from time import monotonic, time
-import _thread
+import argparse
+import base64
 import json
 import os
+import queue
+import signal
+import stat
 import sys
 load_part("spawn")
 load_part("base")
@@ -7743,8 +7608,8 @@ class LocalClient:
    answered = self._awaited.pop(message.id, None) if message.method is None else None
    if answered is not None:
     answered(message)
- def gate(self):
-  pass
+ def has_room(self, _seconds=0.0):
+  return True
  def close(self):
   self.engine.close()
   while self._awaited:
@@ -8402,7 +8267,6 @@ def desktop_lines(needs):
  return [*path, *needs["notes"]]
 
 def check_servers(plan, folder):
- from time import sleep
  proxy = LocalClient(plan, folder, obj(capabilities=obj(dict.fromkeys(RELAYED, "{}"))))
  engine = proxy.engine
  children = engine.core.children.values()
@@ -8509,15 +8373,12 @@ def _schemas(plan):
  return found
 
 def _answer(proxy, params):
- has_come = _thread.allocate_lock()
- has_come.acquire()
- answers = []
- def keep(message):
-  answers.append(message)
-  has_come.release()
- proxy.ask("tools/call", params, keep)
- acquired(has_come)
- (message,) = answers
+ answers = queue.SimpleQueue()
+ proxy.ask("tools/call", params, answers.put)
+ while True:
+  with suppress(queue.Empty):
+   message = answers.get(timeout=SIGNAL_SECONDS)
+   break
  answer = json.loads(message.line()) if message is not None else {}
  return answer
 
@@ -8615,7 +8476,6 @@ class Files:
    return {**block, "resource": resource}
   return self._replaced(block, "data")
  def _replaced(self, holder, member):
-  import base64
   try:
    data = base64.b64decode(holder[member], validate=True)
   except (KeyError, ValueError, TypeError):
@@ -8655,7 +8515,6 @@ def run_command(plan, folder, arguments, opening):
  return flush_output() or status
 
 def _read(plan, arguments):
- import argparse
  print_lines([])
  parser = argparse.ArgumentParser(
   description=f"{plan.name}: an MCP server over standard input and output. "
@@ -8725,9 +8584,8 @@ def _carry_out(plan, folder, chosen, opening):
   plan = narrowed(plan, chosen.profile)
  if serves:
   return _serve(plan, folder, chosen, opening)
- from signal import signal
  for number in ENDING:
-  signal(number, _stop)
+  signal.signal(number, _stop)
  if chosen.call:
   name, *given = chosen.call
   show = print_texts if chosen.text else print_json
@@ -8755,8 +8613,6 @@ def _serve(plan, folder, chosen, opening):
   log = _log(plan, path, taken, chosen.log_calls or _is_debug()) if path else None
  except (OSError, ValueError) as problem:
   complain(f"cannot write the log {path}: {problem}")
-  if isinstance(opening.spawned, Spawned):
-   opening.spawned.discard()
   return 2
  if not chosen.http:
   return Stdio(plan, folder, log).run(opening)
@@ -8789,13 +8645,12 @@ def _log(plan, path, taken, with_calls):
  writer = Writer(
   _opened(path, taken),
   private=False,
-  broke=lambda: _complain_apart(broke),
+  broke=lambda: start_thread(complain, broke),
   overflowed=lambda waiting: None,
  )
  return Log(writer, with_calls)
 
 def _opened(path, taken):
- import stat
  if WINDOWS:
   load_part("windows")
   descriptor = open_to_append(path)
@@ -8810,15 +8665,14 @@ def _opened(path, taken):
     raise ValueError("the protocol is spoken over it")
  return descriptor
 
-def _complain_apart(text):
- _thread.start_new_thread(complain, (text,))
-
 def _stop(*_):
  raise SystemExit(1)
 ''')
 define_part("windows", r'''
-import _thread
+from contextlib import suppress
+import ctypes
 import os
+import queue
 load_part("base")
 
 # windows/files.py: Files of Windows that several processes write to.
@@ -8839,37 +8693,31 @@ def open_to_append(path):
 class ThreadedInput:
  def __init__(self, output):
   self.output = output
-  self._data = b""
-  self._problem = None
-  self._full = _thread.allocate_lock()
-  self._full.acquire()
-  self._empty = _thread.allocate_lock()
-  self._empty.acquire()
-  _thread.start_new_thread(self._fill, ())
+  self._pieces = queue.Queue(1)
+  self._next = None
+  start_thread(self._read_ahead)
  def ready(self, seconds):
-  if not self._full.acquire(True, seconds):
-   return False
-  self._full.release()
-  return True
+  if self._next is None:
+   with suppress(queue.Empty):
+    self._next = self._pieces.get(timeout=seconds)
+  return self._next is not None
  def read(self):
-  while not self._full.acquire(True, SIGNAL_SECONDS):
+  while not self.ready(SIGNAL_SECONDS):
    if self.output.broken:
     raise Stopped
-  if self._problem is not None:
-   raise self._problem
-  data = self._data
-  self._empty.release()
-  return data
- def _fill(self):
-  while True:
+  piece, self._next = self._next, None
+  if isinstance(piece, OSError):
+   raise piece
+  return piece or b""
+ def _read_ahead(self):
+  data = b"?"
+  while data:
    try:
-    self._data = os.read(0, STDIN_CHUNK)
+    data = os.read(0, STDIN_CHUNK)
    except OSError as problem:
-    self._problem, self._data = problem, b""
-   self._full.release()
-   if not self._data:
+    self._pieces.put(problem)
     return
-   self._empty.acquire()
+   self._pieces.put(data)
 
 # windows/jobs.py: The processes of a child on Windows: a job object holds them, and ends them with the proxy.
 START_FLAGS = 0x00000004 | 0x08000000
@@ -8884,9 +8732,7 @@ _ENDED_BY_US = 1
 
 class Job:
  def __init__(self, pid):
-  import ctypes
   self._process = self._job = None
-  self._ctypes = ctypes
   self._kernel = _library("kernel32")
   for name in ("OpenProcess", "CreateJobObjectW"):
    getattr(self._kernel, name).restype = ctypes.c_void_p
@@ -8897,7 +8743,6 @@ class Job:
   if _library("ntdll").NtResumeProcess(self._process):
    raise OSError(f"Windows does not let process {pid} run")
  def _created(self):
-  ctypes = self._ctypes
   job = ctypes.c_void_p(self._kernel.CreateJobObjectW(None, None))
   limits = bytearray(_LIMITS_SIZE[ctypes.sizeof(ctypes.c_void_p)])
   limits[_FLAGS_AT : _FLAGS_AT + 4] = _KILL_ON_JOB_CLOSE.to_bytes(4, "little")
@@ -8917,7 +8762,7 @@ class Job:
    self._kernel.TerminateProcess(self._process, _ENDED_BY_US)
   if self._job is None:
    return bool(self._kernel.WaitForSingleObject(self._process, 0) == _WAIT_TIMEOUT)
-  found = (self._ctypes.c_char * _ACCOUNTING_SIZE)()
+  found = (ctypes.c_char * _ACCOUNTING_SIZE)()
   self._kernel.QueryInformationJobObject(self._job, _ACCOUNTING, found, len(found), None)
   return any(found.raw[_ACTIVE_AT : _ACTIVE_AT + 4])
  def __del__(self):
@@ -8926,7 +8771,6 @@ class Job:
     self._kernel.CloseHandle(handle)
 
 def _library(name):
- import ctypes
  loader = ctypes
  return loader.WinDLL(name)
 
@@ -8993,7 +8837,6 @@ def shell_command(line, environ):
 ''')
 define_part("rare", r'''
 from time import monotonic
-import _thread
 import binascii
 import os
 import re
@@ -9254,7 +9097,6 @@ def shown(text, redact=str):
 def printable(text):
  if text.isprintable():
   return text
- import re
  text = re.sub(_SEQUENCES, "", text)
  blanks = (" " if char.isspace() else char for char in text)
  return "".join([char if char.isprintable() else "?" for char in blanks])
@@ -9942,14 +9784,11 @@ class WriteQueue:
   self.waiting = 0
   self._queue = []
   self._batch = []
-  self._gates = []
   self._took_at = 0.0
  def begin(self, rest):
   self._took_at = monotonic()
-  try:
-   _thread.start_new_thread(self._drain, (rest,))
-   self.alive = True
-  except RuntimeError:
+  self.alive = start_thread(self._drain, rest) is not None
+  if not self.alive:
    self.writer.break_off()
  def add(self, pieces):
   self._queue.append(pieces)
@@ -9964,20 +9803,6 @@ class WriteQueue:
    return False
   stalled = monotonic() - self._took_at >= STALL_SECONDS
   return stalled or self.waiting > PATIENCE_FACTOR * MAXIMUM_WAITING_BYTES
- def gate(self, emptied):
-  if not self._shut(emptied):
-   return None
-  gate = _thread.allocate_lock()
-  gate.acquire()
-  self._gates.append((emptied, gate))
-  return gate
- def _shut(self, emptied):
-  return self.alive and (emptied or self.crowded)
- def _open_gates(self):
-  for emptied, gate in self._gates:
-   if not self._shut(emptied):
-    gate.release()
-  self._gates = [(emptied, gate) for emptied, gate in self._gates if self._shut(emptied)]
  def _drain(self, pieces):
   most = 0
   while pieces:
@@ -9993,7 +9818,7 @@ class WriteQueue:
      del view
    except OSError:
     self.writer.break_off()
-   with self.writer.lock:
+   with self.writer.drained:
     pieces = self._next()
   if most > RETURNED:
    return_memory()
@@ -10017,7 +9842,7 @@ class WriteQueue:
    self.discard()
    if self.writer.closing:
     os.close(self.writer.descriptor)
-  self._open_gates()
+  self.writer.drained.notify_all()
   return pieces
 
 def _size(pieces):
