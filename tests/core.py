@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mcpagg.literal import json_text, list_text
+from mcpagg.options import Options
 from mcpagg_runtime.base.answers import Answers
 from mcpagg_runtime.base.client import Client
 from mcpagg_runtime.base.plan import Plan
@@ -53,15 +54,7 @@ INITIALIZED: Json = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 TOOLS_CHANGED: Json = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
 ROOTS: Json = {"roots": {"listChanged": True}}
 ASKABLE: Json = {"roots": {}, "sampling": {}, "elicitation": {"form": {}, "url": {}}}
-DEFAULTS: Json = {
-    "separator": ":",
-    "names": "auto",
-    "start": "eager",
-    "on_drift": "live",
-    "restart": "never",
-    "timeout": None,
-    "connect_timeout": 60.0,
-}
+DEFAULTS: Json = Options().runtime()
 
 
 def tool(name: str, **more: Any) -> Json:

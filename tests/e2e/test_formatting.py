@@ -1,4 +1,4 @@
-"""What is emitted is laid out alike by the oldest and the newest black that the compiler accepts."""
+"""What is emitted is laid out alike by the oldest and by the newest black of the range."""
 
 from __future__ import annotations
 
