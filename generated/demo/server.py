@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:f85913499df1e20d4895d42510a345e6eebf7113813e14694814ba52cf350738 (mcpagg 0.1.0; without http, remote, serve.composite, serve.masking, serve.repeated, spawn.urls, views.addresses, views.entries, views.narrowing)
+#   runtime:  sha256:901cbe7d8fe5fb53277951f7b9d45adb73b7bb2a541f6db821247fab26e185d0 (mcpagg 0.1.0; without http, remote, serve.composite, serve.masking, serve.repeated, spawn.urls, views.addresses, views.entries, views.narrowing)
 
 import sys
 
@@ -497,7 +497,7 @@ def main(tables, file):
             opening = prepared.serve()
             if opening.ended and not opening.unanswered:
                 _exit(0)
-    from _mcpagg_f8591349.base.running import run
+    from _mcpagg_901cbe7d.base.running import run
 
     run(tables, file, opening)
 
@@ -589,8 +589,8 @@ def holds_more(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_f8591349.base.plan import Plan
-    from _mcpagg_f8591349.tool.aggregator import aggregator_of
+    from _mcpagg_901cbe7d.base.plan import Plan
+    from _mcpagg_901cbe7d.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -2322,7 +2322,7 @@ class ModernChildPort:
   self,
   connection,
   about,
-  ask=lambda client, message,
+  ask=lambda client, message: None,
   tool=lambda name: "",
   *,
   several=False,
@@ -9640,7 +9640,7 @@ def shell_command(line, environ):
  return f'"{system}\\System32\\cmd.exe" /e:ON /v:OFF /d /s /c "{line}"'
 """,
 }
-embed("_mcpagg_f8591349", RUNTIME, globals())
+embed("_mcpagg_901cbe7d", RUNTIME, globals())
 
 PLAN = {
     "name": "mcp",

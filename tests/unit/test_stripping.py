@@ -81,9 +81,9 @@ def test_the_stripped_text_is_the_same_program(file: resources.abc.Traversable) 
         ),
         ("def f(a: 'é' = 'é', b: int = 0) -> 'é': ...\n", "def f(a='é', b=0): ...\n"),
         (
-            "async def f(\n    a: dict[str, int] = {1: 2},\n    *,\n    b: 'x, y' = lambda: 1,\n"
-            ") -> Callable[[int], A]:\n    x: A = [\n        {'y': 1},\n    ]\n",
-            "async def f(\n a={1: 2},\n *,\n b=lambda: 1,\n):\n x = [\n  {'y': 1},\n ]\n",
+            "async def f(\n    a: dict[str, int] = {1: 2},\n    *,\n"
+            "    b: 'x, y' = lambda c, d: 1,\n) -> Callable[[int], A]:\n    x: A = [\n        {'y': 1},\n    ]\n",
+            "async def f(\n a={1: 2},\n *,\n b=lambda c, d: 1,\n):\n x = [\n  {'y': 1},\n ]\n",
         ),
         (
             'class A:\n    x: int\n\n    class B:\n        """Doc.\n\n        # 1.\n        """\n\n'
