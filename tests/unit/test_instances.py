@@ -579,7 +579,8 @@ def test_what_an_instance_says_reaches_its_own_client_alone() -> None:
 
 # --- Servers of both eras ---------------------------------------------------------------------
 
-BOTH = {"a": {"protocol": "2026-07-28", "handshake": "2025-06-18"}}
+SHAKEN = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}}
+BOTH = {"a": {"protocol": "2026-07-28", "handshake": SHAKEN}}
 
 
 def test_a_server_of_both_eras_is_spoken_to_in_the_era_of_the_client() -> None:

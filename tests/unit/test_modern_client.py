@@ -245,7 +245,10 @@ def test_a_tool_without_a_name_is_refused() -> None:
 
 def test_an_unknown_resource_is_invalid_params_that_name_it() -> None:
     world = World({"a": ["t"]}, resources={"a": ["x:y"]})
-    answer = world.ask(world.modern(), enveloped(request(1, "resources/read", {"uri": "x:z"})))
+    client = world.modern()
+    world.say(client, enveloped(request(0, "tools/list")))
+    world.ready("a", {"tools": {}})
+    answer = world.ask(client, enveloped(request(1, "resources/read", {"uri": "x:z"})))
     assert answer == failure(1, -32602, "Resource not found: x:z", uri="x:z")
 
 

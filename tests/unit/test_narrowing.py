@@ -84,7 +84,6 @@ def test_a_variable_of_a_server_outside_is_kept_from_those_within() -> None:
     given = plan(
         SERVERS,
         rows={"web": {"env": {"K": "${TOKEN}"}}},
-        facts={"web": {"needs": ["TOKEN"]}},
         profiles={"sales": SALES},
     )
     assert given.needs == ["TOKEN"]
@@ -131,11 +130,12 @@ def test_what_nobody_chose_for_gets_the_default_profile() -> None:
 
 
 def test_a_profile_has_its_own_instructions_and_a_server_that_lacks_something_stays_down() -> None:
-    given = plan(SERVERS, profiles={"cursor": SALES}, instructions="All.")
+    given = plan(SERVERS, profiles={"cursor": SALES}, instructions={"db": "D.", "web": "W."})
     before = Answers(given)
     before.outages.add("db")
     answers, _ = choose(given, before, json.dumps(hello("cursor")).encode())
-    assert answers.plan.instructions == "cursor"
+    assert "# web" in given.instructions
+    assert answers.plan.instructions.partition("\n\n")[2] == "# db\nD."
     assert "db" in answers.outages
     assert json.loads(answers.plan.capabilities)["tools"] == {"listChanged": True}
 

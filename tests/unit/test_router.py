@@ -1116,7 +1116,7 @@ def world_of_prompts() -> tuple[World, Client, Child]:
     """Return a server with a prompt and a template."""
     able: Json = {"prompts": {}, "resources": {}}
     made: Any = {"prompts": {"a": ["p"]}, "resources": {"a": []}, "templates": {"a": ["x:{n}"]}}
-    world = World({"a": []}, **made, declares={"a": able}, capabilities={"completions": {}})
+    world = World({"a": []}, **made, declares={"a": {**able, "completions": {}}})
     client, a = world.client(), world.ready("a", able)
     world.lines(a)
     return world, client, a
