@@ -39,7 +39,6 @@ from mcpagg_runtime.base.protocol import (
     SERVER_MARK,
     VERSION_KEY,
 )
-from mcpagg_runtime.modern.child import ModernChildPort
 from mcpagg_runtime.serve.child import Child
 from mcpagg_runtime.serve.core import Core
 from mcpagg_runtime.serve.effects import SAY, SEND, SLEEP, START, STATE, STOP
@@ -414,11 +413,7 @@ class World:
 
     def idle(self) -> bool:
         """Whether nothing is under way or remembered for it."""
-        children = [child for servers in self.router.servers.values() for child in servers]
-        busy = [c.connection.owed() or c.calls.all() or c.requests.are_open for c in children]
-        ports = [child.connection.port for child in children]
-        pending = [len(port) for port in ports if isinstance(port, ModernChildPort)]
-        return not (any(busy) or any(pending) or self.core.modern)
+        return self.core.is_idle
 
     def _mint(self) -> str:
         self.minted += 1
