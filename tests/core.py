@@ -4,8 +4,7 @@
     client = world.client()
     db = world.up("db")
     world.say(client, call(1, "db:query"))
-    [request] = world.received(db)
-    world.say(db, {"id": request["id"], "result": {}})
+    world.answer(db, {})
     assert world.received(client) == [{"jsonrpc": "2.0", "id": 1, "result": {}}]
 
 Peers are given and asked for as objects; `world["db"]` is a child.
@@ -14,6 +13,7 @@ Peers are given and asked for as objects; `world["db"]` is a child.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from glob import escape
@@ -58,6 +58,9 @@ INITIALIZED: Json = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 TOOLS_CHANGED: Json = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
 ROOTS: Json = {"roots": {"listChanged": True}}
 ASKABLE: Json = {"roots": {}, "sampling": {}, "elicitation": {"form": {}, "url": {}}}
+REQUEST = re.compile(r'\{"jsonrpc":"2.0","id":(\d+),"method":')
+SHOWN = 500
+"""How many characters of a request have its id, its method and what it is for."""
 Rows = Mapping[str, Mapping[str, Any]]
 Profiles = Mapping[str, Mapping[str, list[str]]]
 
@@ -270,6 +273,8 @@ class World:
         self.secrets: dict[str, str] = {}
         """{secret: what is shown in its place}."""
         self._sent: dict[Peer, list[str]] = {}
+        self._history: dict[Peer, list[str]] = {}
+        """The beginnings of all lines that a peer was sent."""
 
     def __getitem__(self, server: str | Child) -> Child:
         return self.router.children[server] if isinstance(server, str) else server
@@ -285,6 +290,7 @@ class World:
                 line = b"".join(what.pieces()).decode()
                 assert line.index("\n") == len(line) - 1
                 self._sent.setdefault(peer, []).append(line[:-1])
+                self._history.setdefault(peer, []).append(line[:SHOWN])
             elif kind == START:
                 self.started.append(peer.name)
             elif kind == STOP:
@@ -322,6 +328,18 @@ class World:
             else:
                 self.core.from_child(peer, peer.connection.read(line, self.redact))
             self.do(self.core.taken())
+
+    def asked(self, child: Child, what: str = "tools/call") -> list[int]:
+        """Return the ids of all requests that a child was sent, in order.
+
+        `what` is their method, or the name or URI that they are for.
+        """
+        lines = [line for line in self._history.get(child, ()) if json.dumps(what) in line]
+        return [int(found[1]) for line in lines if (found := REQUEST.match(line))]
+
+    def answer(self, child: Child, value: Any, what: str = "tools/call") -> None:
+        """Let a child answer the latest request of those that are `asked`."""
+        self.say(child, result(self.asked(child, what)[-1], value))
 
     def ask(self, client: Client, message: Message) -> Json:
         """Let a client say something; return the one message that it gets for it."""

@@ -44,7 +44,8 @@ def drifted(
     client, a = world.client(capabilities), world.up("a", listed)
     world.wait(SETTLE_SECONDS)
     if world.lines(a):
-        world.say(a, result(3, {"tools": [tool(t) if isinstance(t, str) else t for t in listed]}))
+        tools = [tool(t) if isinstance(t, str) else t for t in listed]
+        world.answer(a, {"tools": tools}, "tools/list")
     return world, client, a
 
 
@@ -632,7 +633,8 @@ def test_a_list_that_cannot_be_read_leaves_the_snapshot(answer: str) -> None:
     client, a = world.client(), world.ready("a")
     world.say(client, call(1, "a:new"))
     world.lines(a)
-    world.say(a, f'{{"id":2,{answer}}}')
+    [asked] = world.asked(a, "tools/list")
+    world.say(a, f'{{"id":{asked},{answer}}}')
     assert world.received(client) == [failure(1, -32601, "Tool not found: a:new")]
     [said] = world.said
     assert said.startswith("server 'a' gave no list of tools (")

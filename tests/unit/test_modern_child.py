@@ -136,10 +136,9 @@ def test_a_discovery_stands_for_the_handshake() -> None:
     world.client({"roots": {}})
     world.do(world.core.child_up(world["m"]))
     [hello] = world.received(world["m"])
-    assert hello == request(1, "server/discover", {"_meta": envelope({"roots": {}})})
-    world.say(
-        world["m"], result(1, {"resultType": "complete", **introduction(MODERN, {"tools": {}})})
-    )
+    assert hello == request(hello["id"], "server/discover", {"_meta": envelope({"roots": {}})})
+    introduced = {"resultType": "complete", **introduction(MODERN, {"tools": {}})}
+    world.answer(world["m"], introduced, "server/discover")
     assert world["m"].state == READY
     assert world["m"].lifecycle.capabilities == {"tools": {}}
     assert [line["method"] for line in world.received(world["m"])] == ["tools/list"]

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from core import Json, World, call, enveloped, plan, request, result, tool
+from core import Json, World, call, enveloped, plan, request, tool
 
 from mcpagg.overlays import merged
 from mcpagg_runtime.base.answers import Answers
@@ -164,7 +164,7 @@ def test_an_overlay_stands_on_a_list_that_changed() -> None:
     world = World({"a": [OWN]}, overlays={"a": {"x": OVERLAY}})
     client, a = world.client(), world.up("a", [{**OWN, "description": "New."}, "z"])
     world.wait(SETTLE_SECONDS)
-    world.say(a, result(3, {"tools": [{**OWN, "description": "New."}, tool("z")]}))
+    world.answer(a, {"tools": [{**OWN, "description": "New."}, tool("z")]}, "tools/list")
     [said] = world.said
     assert "+z" in said
     assert "~x" in said

@@ -51,13 +51,13 @@ def test_a_call_reaches_its_child_under_the_childs_own_name() -> None:
     world = World({"a": ["t"], "b": ["t"]})
     client, a, b = world.client(), world.up("a"), world.up("b")
     world.say(client, call("x", "b:t", {"n": 1}), call("y", "a_t"))
-    assert world.lines(b) == [
-        PREFIX + '"id":3,"method":"tools/call","params":{"name": "t", "arguments": {"n": 1}}}'
-    ]
+    [sent] = world.asked(b)
+    rest = '"method":"tools/call","params":{"name": "t", "arguments": {"n": 1}}}'
+    assert world.lines(b) == [f'{PREFIX}"id":{sent},{rest}']
     [to_a] = world.received(a)
     assert to_a["params"] == {"name": "t"}
-    world.say(a, result(to_a["id"], {"from": "a"}))
-    world.say(b, result(3, {"from": "b"}))
+    world.answer(a, {"from": "a"})
+    world.answer(b, {"from": "b"})
     assert world.received(client) == [result("y", {"from": "a"}), result("x", {"from": "b"})]
     assert world.idle()
 
@@ -81,8 +81,9 @@ def test_params_reach_the_child_as_the_same_text_but_for_the_name(params: str) -
     client, a = world.client(), world.up("a")
     text = params.replace("NAME", '"a:t"')
     world.say(client, f'{{"id":1,"method":"tools/call","params":{text},"x":2}}')
-    sent = params.replace("NAME", '"t"')
-    assert world.lines(a) == [PREFIX + f'"id":3,"method":"tools/call","params":{sent}}}']
+    [sent] = world.asked(a)
+    params = params.replace("NAME", '"t"')
+    assert world.lines(a) == [f'{PREFIX}"id":{sent},"method":"tools/call","params":{params}}}']
 
 
 @pytest.mark.parametrize(
@@ -107,7 +108,7 @@ def test_an_answer_reaches_the_client_as_the_same_text(raw: str, member: str) ->
     world = World({"a": ["t"]})
     client, a = world.client(), world.up("a")
     world.say(client, call("i", "a:t"))
-    world.say(a, f'{{"vendor":1, "{member}" :{raw} ,"id":3}}')
+    world.say(a, f'{{"vendor":1, "{member}" :{raw} ,"id":{world.asked(a)[0]}}}')
     assert world.lines(client) == [PREFIX + f'"id":"i","{member}":{raw}}}']
 
 
@@ -124,7 +125,7 @@ def test_a_response_of_doubtful_shape_is_read_as_the_sdks_do(members: str, answe
     world = World({"a": ["t"]})
     client, a = world.client(), world.up("a")
     world.say(client, call(1, "a:t"))
-    world.say(a, f'{{"id":3,{members}}}')
+    world.say(a, f'{{"id":{world.asked(a)[0]},{members}}}')
     assert world.lines(client) == [PREFIX + f'"id":1,{answer}}}']
 
 
@@ -132,7 +133,7 @@ def test_an_answer_whose_id_came_back_as_a_string_is_understood() -> None:
     world = World({"a": ["t"]})
     client, a = world.client(), world.up("a")
     world.say(client, call(1, "a:t"))
-    world.say(a, result("3", {}))
+    world.say(a, result(str(world.asked(a)[0]), {}))
     assert world.received(client) == [result(1, {})]
 
 
@@ -143,7 +144,7 @@ def test_an_id_comes_back_as_it_was_written(raw: str) -> None:
     world = World({"a": ["t"]})
     client, a = world.client(), world.up("a")
     world.say(client, f'{{"id":{raw},"method":"tools/call","params":{{"name":"a:t"}}}}')
-    world.say(a, result(3, {}))
+    world.answer(a, {})
     assert world.lines(client) == [PREFIX + f'"id":{raw},"result":{{}}}}']
 
 
@@ -151,7 +152,8 @@ def test_ids_1_and_string_1_are_two_ids() -> None:
     world = World({"a": ["t"]})
     client, a = world.client(), world.up("a")
     world.say(client, call(1, "a:t"), call("1", "a:t"))
-    world.say(a, result(4, {"to": "string"}), result(3, {"to": "number"}))
+    number, string = world.asked(a)
+    world.say(a, result(string, {"to": "string"}), result(number, {"to": "number"}))
     assert world.received(client) == [
         result("1", {"to": "string"}),
         result(1, {"to": "number"}),
@@ -188,8 +190,10 @@ def test_late_double_and_unknown_answers_are_dropped() -> None:
     world = World({"a": ["t"]})
     client, a = world.client(), world.up("a")
     world.say(client, call(1, "a:t"))
-    world.say(a, result(3, "right"), result(3, "again"), result(99999, {}), result(None, {}))
-    world.say(a, result(1, {}), result(3.0, {}), result(True, {}), failure(3, 1, "late"))
+    [sent], [hello] = world.asked(a), world.asked(a, "initialize")
+    world.say(a, result(sent, "right"), result(sent, "again"), result(99999, {}), result(None, {}))
+    world.say(a, result(hello, {}), result(float(sent), {}), failure(sent, 1, "late"))
+    world.say(a, result(True, {}))
     assert world.received(client) == [result(1, "right")]
     assert len(world.lines(a)) == 1
 
@@ -197,10 +201,10 @@ def test_late_double_and_unknown_answers_are_dropped() -> None:
 def test_a_call_waits_for_its_child_to_come_up() -> None:
     world = World({"a": ["t"]})
     client = world.client()
-    world.say(client, call(1, "a:t"), call(2, "a:t"))
+    world.say(client, call(1, "a:t", "first"), call(2, "a:t", "second"))
     assert world.lines(client) == []
     a = world.up("a")
-    assert [message["id"] for message in world.received(a)] == [2, 3]
+    assert [sent["params"]["arguments"] for sent in world.received(a)] == ["first", "second"]
 
 
 def test_a_slow_child_holds_up_nobody() -> None:
@@ -222,7 +226,8 @@ def test_what_a_child_that_is_gone_said_last_is_dropped() -> None:
     assert [message.get("id") for message in world.received(client)] == [1, None]
     world.lines(a)
     world.said.clear()
-    world.say(a, result(3, {}), request(1, "roots/list"), "junk", TOOLS_CHANGED, progress(3))
+    [sent] = world.asked(a)
+    world.say(a, result(sent, {}), request(1, "roots/list"), "junk", TOOLS_CHANGED, progress(sent))
     assert (world.lines(client), world.lines(a), world.said) == ([], [], [])
     assert world.idle()
 
@@ -351,9 +356,9 @@ def test_a_cancellation_of_nothing_in_flight_does_nothing(identifier: Any) -> No
     world.lines(a)
     world.say(client, cancelled(identifier), notification("notifications/cancelled"))
     world.say(other, cancelled(2))
-    world.say(a, cancelled(3))
+    world.say(a, cancelled(world.asked(a)[0]))
     assert (world.lines(a), world.lines(client)) == ([], [])
-    world.say(a, result(3, {}))
+    world.answer(a, {})
     assert world.received(client) == [result(2, {})]
 
 
@@ -382,7 +387,7 @@ def test_a_child_that_dies_of_a_cancellation_fails_only_its_own_calls() -> None:
     client, _, b = world.client(), world.up("a"), world.up("b")
     world.say(client, call(1, "a:t"), call(2, "a:t"), call(3, "b:t"), cancelled(1))
     world.down("a")
-    world.say(b, result(3, {}))
+    world.answer(b, {})
     reason = "Server 'a' exited with status 1"
     assert world.received(client) == [
         failure(2, -32603, reason, server="a"),
@@ -410,17 +415,17 @@ def test_a_call_that_takes_too_long_is_failed_once_and_withdrawn() -> None:
     client, a, b = world.client(), world.up("a"), world.up("b")
     world.say(client, call(1, "a:t"), call(2, "b:t"), call(3, "a:t"))
     world.lines(a), world.lines(b)
-    world.say(a, result(4, {}))
+    world.answer(a, {})
     world.wait(1.9)
     assert world.received(client) == [result(3, {})]
     world.wait(0.2)
     assert world.received(client) == [failure(2, -32001, "Server 'b' did not answer in time")]
-    assert world.received(b) == [cancelled(3, reason="timed out")]
+    assert world.received(b) == [cancelled(world.asked(b)[0], reason="timed out")]
     world.wait(10)
     assert world.received(client) == [failure(1, -32001, "Server 'a' did not answer in time")]
-    world.say(a, result(3, "late"))
+    world.say(a, result(world.asked(a)[0], "late"))
     world.say(client, call(4, "a:t"))
-    world.say(a, result(5, "fine"))
+    world.answer(a, "fine")
     assert world.received(client) == [result(4, "fine")]
     assert world.idle()
 
@@ -578,7 +583,7 @@ def test_colliding_ids_of_questions_and_calls_do_not_meet() -> None:
     world.say(client, result(third, 3), failure(first, -1, "no"), result(str(second), 2))
     assert world.received(b) == [result(0, 3)]
     assert world.received(a) == [failure(0, -1, "no"), result("0", 2)]
-    world.say(a, result(3, {}))
+    world.answer(a, {})
     assert world.received(client) == [result(0, {})]
     assert world.idle()
 
@@ -672,12 +677,13 @@ def test_a_client_that_leaves_takes_back_its_calls_and_refuses_its_questions() -
     world.say(a, request("q", "roots/list"))
     world.lines(a), world.lines(client)
     world.do(world.core.disconnect(client))
+    first, second = world.asked(a)
     assert world.received(a) == [
-        cancelled(4),
-        cancelled(3),
+        cancelled(second),
+        cancelled(first),
         failure("q", -32603, "The client is gone"),
     ]
-    world.say(a, result(3, {}), result(4, {}), request("r", "roots/list"))
+    world.say(a, result(first, {}), result(second, {}), request("r", "roots/list"))
     assert world.received(a) == [failure("r", -32603, "No client's call is under way")]
     world.down("a")
     assert world.lines(client) == []
@@ -782,7 +788,7 @@ def test_a_bad_line_of_a_client_gets_one_error_and_the_session_goes_on(
     answer = world.ask(client, line)
     assert (answer["id"], answer["error"]["code"]) == (identifier, code)
     world.say(client, call("next", "a:t"))
-    world.say(a, result(3, {}))
+    world.answer(a, {})
     assert world.received(client) == [result("next", {})]
 
 
@@ -819,7 +825,8 @@ def test_a_batch_of_a_child_is_taken_apart() -> None:
     world = World({"a": ["t"]})
     client, a = world.client(), world.up("a")
     world.say(client, call(1, "a:t", None, "p"))
-    world.say(a, [progress(3), notification("x"), result(3, {"n": 1})])
+    [sent] = world.asked(a)
+    world.say(a, [progress(sent), notification("x"), result(sent, {"n": 1})])
     assert world.received(client) == [progress("p"), notification("x"), result(1, {"n": 1})]
 
 
@@ -835,7 +842,7 @@ def test_junk_of_a_child_is_passed_over_with_one_warning() -> None:
     assert world.said == [
         "server 'a' wrote something else than JSON-RPC: \"🖥️ Server mode: STDIO\""
     ]
-    world.say(a, result(3, {}))
+    world.answer(a, {})
     assert world.received(client) == [result(1, {})]
     assert world.lines(a)[1:] == []
 
@@ -855,7 +862,7 @@ def test_an_error_of_a_child_stays_as_it_is(error: str) -> None:
     world = World({"a": ["t"]})
     client, a = world.client(), world.up("a")
     world.say(client, call(1, "a:t"))
-    world.say(a, f'{{"jsonrpc":"2.0","id":3,"error":{error}}}')
+    world.say(a, f'{{"jsonrpc":"2.0","id":{world.asked(a)[0]},"error":{error}}}')
     assert world.lines(client) == [PREFIX + f'"id":1,"error":{error}}}']
 
 
@@ -1007,7 +1014,7 @@ def test_no_server_waits_for_answers_of_a_client_whose_input_has_ended() -> None
     world.lines(client)
     world.say(a, request("r", "roots/list"))
     assert world.received(a) == [failure("r", -32603, "The client is gone")]
-    world.say(a, result(3, {}))
+    world.answer(a, {})
     assert world.received(client) == [result(1, {})]
     assert not world.core.owes(client)
 
@@ -1179,10 +1186,11 @@ def test_an_own_request_that_is_never_answered_is_given_up() -> None:
 
 def test_a_request_that_a_server_will_not_answer_fails_alone_and_by_name() -> None:
     world, client, a = lost_scene(2)
-    world.do(world.core.request_failed(a, 3, "closed the connection"))
+    first, second = world.asked(a)
+    world.do(world.core.request_failed(a, first, "closed the connection"))
     why = "Server 'a' closed the connection"
     assert world.received(client) == [failure(1, -32603, why, server="a")]
-    world.say(a, result(4, {"n": 2}))
+    world.say(a, result(second, {"n": 2}))
     assert world.received(client) == [result(2, {"n": 2})]
 
 
@@ -1303,7 +1311,7 @@ def test_progress_gives_a_call_its_time_anew_but_not_for_ever() -> None:
     world.say(client, call(1, "a:t", None, "p"), call(2, "a:t", None, "q"))
     for _ in range(19):
         world.wait(1)
-        world.say(a, progress(3))
+        world.say(a, progress(world.asked(a)[0]))
     answers = [answer for answer in world.received(client) if "id" in answer]
     assert [answer["id"] for answer in answers] == [2]
     world.wait(1)
