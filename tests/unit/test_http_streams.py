@@ -8,6 +8,9 @@ import pytest
 from asgi import Answer, Site, run
 from core import TOOLS_CHANGED, call, notification, request, result
 
+from mcpagg_runtime.http.sessions import IDLE_SECONDS
+from mcpagg_runtime.http.streams import REPLAY_SECONDS
+
 SERVERS = {"db": ["query"]}
 FETCHED = {"content": [{"type": "text", "text": "x" * 50}]}
 
@@ -201,8 +204,7 @@ def test_what_is_kept_has_a_bound_in_bytes_and_one_in_time(
         assert last == result(1, FETCHED)
         assert steps[-1] == told(7, 99)
         assert 1 < len(steps) < 20
-        monkeypatch.setattr("mcpagg_runtime.http.streams.REPLAY_SECONDS", -1.0)
-        await site.sessions.end_idle()
+        await site.later(REPLAY_SECONDS + 1)
         assert await site.listen(session, "2.0").status() == 405
 
     run(SERVERS, scenario, patience=0)
@@ -248,18 +250,15 @@ def test_what_is_kept_for_all_sessions_has_a_bound_of_which_each_has_its_share(
     run(SERVERS, scenario, patience=0)
 
 
-def test_a_session_whose_calls_nobody_waits_for_is_idle_and_its_end_cancels_them(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_session_whose_calls_nobody_waits_for_is_idle_and_its_end_cancels_them() -> None:
     async def scenario(site: Site) -> None:
         session = await site.session()
         answer, db, asked = await begun(site, session)
         await answer.status()
-        monkeypatch.setattr("mcpagg_runtime.http.sessions.IDLE_SECONDS", -1.0)
-        await site.sessions.end_idle()
+        await site.later(IDLE_SECONDS + 1)
         assert len(site.sessions) == 1
         await answer.hang_up()
-        await site.sessions.end_idle()
+        await site.later(IDLE_SECONDS + 1)
         assert len(site.sessions) == 0
         cancelled = notification("notifications/cancelled", {"requestId": asked["id"]})
         assert site.received(db) == [cancelled]

@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 from remotes import HELLO, PATIENCE, Remote, Request, Talk
 
-from mcpagg_runtime.remote import events
-
 
 class Events:
     """A server that answers by its stream; `breaks` is a method at which it ends that instead."""
@@ -29,7 +27,7 @@ class Events:
         if request.verb == "GET":
             self.streams.append(request)
             endpoint = self.endpoint.format(len(self.streams))
-            lines = ["event: endpoint", f"data: {endpoint}", "", ""]
+            lines = ["retry: 0", "event: endpoint", f"data: {endpoint}", "", ""]
             request.stream(self.end.join(lines).encode())
             request.wait_for_hangup()
             return
@@ -168,8 +166,7 @@ def test_a_session_that_is_lost_at_once_again_fails_the_call() -> None:
         talk.call("tools/list")
 
 
-def test_the_stream_is_opened_again_though_nobody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events, "FIRST_REOPENING_SECONDS", 0.01)
+def test_the_stream_is_opened_again_though_nobody_asks() -> None:
     behave = Events()
     with Remote(behave) as server, talk_to(server) as talk:
         talk.greet()

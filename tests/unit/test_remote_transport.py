@@ -658,7 +658,7 @@ def test_a_modern_request_says_in_its_headers_what_it_is() -> None:
 
 
 def test_a_stream_of_news_is_opened_again_and_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events, "FIRST_REOPENING_SECONDS", 0.01)
+    monkeypatch.setattr(events, "FIRST_REOPENING_SECONDS", 0.0)
 
     def behave(request: Request) -> None:
         if request.method == "subscriptions/listen":
@@ -800,4 +800,3 @@ def test_a_server_that_does_not_take_the_end_of_its_session_is_left(
         with Talk(server.url) as talk:
             talk.greet()
         assert talk.connection.gone.is_set()
-        server.wait("DELETE")
