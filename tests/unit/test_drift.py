@@ -593,7 +593,7 @@ def test_a_child_that_does_not_list_its_tools_keeps_its_snapshot() -> None:
     assert world.idle()
 
 
-def test_a_call_waits_no_longer_for_a_child_that_announces_changes_and_lists_nothing() -> None:
+def test_a_call_does_not_wait_for_a_child_that_announces_changes_and_lists_nothing() -> None:
     world = World({"a": ["x"]})
     client, a = world.client(), world.ready("a")
     world.say(client, call(1, "a:new"))

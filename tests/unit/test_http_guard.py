@@ -289,7 +289,7 @@ def test_at_the_end_what_is_never_answered_is_waited_for_no_longer_than_the_boun
         ({}, TOKEN, {}, ("127.0.0.1", 3006, "/mcp", "s3cret")),
     ],
 )
-def test_settings_of_the_command_line_come_before_the_config_and_that_before_the_environment(
+def test_the_command_line_comes_before_the_config_and_that_before_the_environment(
     given: Any, environ: Any, config: Any, expected: tuple[Any, ...]
 ) -> None:
     async def scenario(site: Site) -> None:

@@ -164,7 +164,7 @@ def test_its_servers_end_with_their_event_loop(app: Any) -> None:
 
 
 @pytest.mark.parametrize("has_lifespan", [False, True])
-def test_a_signal_is_handed_on_when_the_servers_have_ended_if_nothing_else_will_tell(
+def test_a_signal_is_handed_on_when_the_servers_have_ended_if_nobody_else_tells(
     app: Any, has_lifespan: bool
 ) -> None:
     async def scenario() -> None:

@@ -29,6 +29,19 @@ async def begun(site: Site, session: str, **headers: str) -> tuple[Answer, Any, 
     return answer, db, asked
 
 
+async def left(site: Site, progress: int = 0) -> tuple[str, Any, Any]:
+    """Make such a call, hang up, and have its server tell of so much progress.
+
+    Return the session, the server and what it got.
+    """
+    session = await site.session()
+    answer, db, asked = await begun(site, session)
+    await answer.hang_up()
+    for step in range(progress):
+        site.say(db, told(asked["params"]["_meta"]["progressToken"], step))
+    return session, db, asked
+
+
 def attended(site: Site) -> list[bool]:
     """Return of each call under way whether somebody reads its answer."""
     return [one.attended for one in site["db"].calls.all()]
@@ -193,11 +206,7 @@ def test_what_is_kept_has_a_bound_in_bytes_and_one_in_time(
     monkeypatch.setattr("mcpagg_runtime.http.endpoints.MAXIMUM_REPLAY_BYTES", 20000)
 
     async def scenario(site: Site) -> None:
-        session = await site.session()
-        answer, db, asked = await begun(site, session)
-        await answer.hang_up()
-        for progress in range(100):
-            site.say(db, told(asked["params"]["_meta"]["progressToken"], progress))
+        session, db, asked = await left(site, progress=100)
         site.say(db, result(asked["id"], FETCHED))
         await site.rest()
         *steps, last = await site.listen(session, "2.0").events()
@@ -216,9 +225,7 @@ def test_of_an_answer_that_is_too_large_to_be_kept_it_is_said_that_it_is_lost(
     monkeypatch.setattr("mcpagg_runtime.http.endpoints.MAXIMUM_REPLAY_BYTES", 2000)
 
     async def scenario(site: Site) -> None:
-        session = await site.session()
-        answer, db, asked = await begun(site, session)
-        await answer.hang_up()
+        session, db, asked = await left(site)
         site.say(db, result(asked["id"], {"content": "x" * 2000}))
         await site.rest()
         [ended] = await site.listen(session, "2.0").events()
@@ -234,11 +241,7 @@ def test_what_is_kept_for_all_sessions_has_a_bound_of_which_each_has_its_share(
     monkeypatch.setattr("mcpagg_runtime.http.sessions.MAXIMUM_REPLAYS_BYTES", 20000)
 
     async def scenario(site: Site) -> None:
-        session = await site.session()
-        answer, db, asked = await begun(site, session)
-        await answer.hang_up()
-        for progress in range(100):
-            site.say(db, told(asked["params"]["_meta"]["progressToken"], progress))
+        session, _, _ = await left(site, progress=100)
         await site.rest()
         kept = len(site.sessions.find(session).replay)
         assert 1 < kept < 20

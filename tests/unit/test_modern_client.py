@@ -761,9 +761,7 @@ def test_a_cancelled_call_is_answered_by_nobody() -> None:
     assert scene.world.idle()
 
 
-def test_a_cancellation_reaches_a_legacy_child_without_the_envelope_that_some_clients_give_it() -> (
-    None
-):
+def test_a_cancellation_reaches_a_legacy_child_without_its_envelope() -> None:
     for more in ({}, {"vendor": 1}):
         scene = Scene()
         message = enveloped(cancelled(1))

@@ -129,7 +129,7 @@ def test_what_nobody_chose_for_gets_the_default_profile() -> None:
     assert tools_of(narrowed(given, None)) == ["web:fetch"]
 
 
-def test_a_profile_has_its_own_instructions_and_a_server_that_lacks_something_stays_down() -> None:
+def test_a_profile_has_its_own_instructions_and_the_outages_of_before() -> None:
     given = plan(SERVERS, profiles={"cursor": SALES}, instructions={"db": "D.", "web": "W."})
     before = Answers(given)
     before.outages.add("db")

@@ -198,13 +198,17 @@ def test_a_cookie_is_sent_where_and_while_its_server_says(line: str, url: str, s
     assert cookies.header(Address(url), "") == sent
 
 
-def test_a_cookie_is_replaced_and_ended_by_one_of_its_name_and_there_are_only_so_many() -> None:
+def test_a_cookie_is_replaced_and_ended_by_one_of_its_name() -> None:
     cookies = Cookies()
     cookies.take(["a=1; Path=/", "a=2", "b=3; Path=/", "a=4; Path=/"], AT)
     assert cookies.header(AT, "") == "a=2; b=3; a=4"
     assert cookies.header(AT, "b=own") == "b=own; a=2; a=4"
     cookies.take(["a=; Max-Age=0", "b=; Path=/; Expires=Thu, 01 Jan 1970 00:00:00 GMT"], AT)
     assert cookies.header(AT, "") == "a=4"
+
+
+def test_there_are_only_so_many_cookies() -> None:
+    cookies = Cookies()
     cookies.take([f"n{number}=" for number in range(200)], AT)
     assert len(cookies.header(AT, "").split("; ")) == MAXIMUM_COOKIES
 
