@@ -123,7 +123,8 @@ def _compiled(
     console: Console,
 ) -> Compilation:
     """Compile; a fault is reported in the form that is asked for, too."""
-    from mcpagg.compilation import Job, compile_proxy
+    from mcpagg.compiling import compile_proxy
+    from mcpagg.job import Job
 
     job = Job(
         source=source,
@@ -158,8 +159,9 @@ def _login(source: Source, name: str) -> int:
 
 def _pin(source: Source, chosen: argparse.Namespace) -> int:
     """Say which versions to write, or write them; a server that fails has none."""
-    from mcpagg.compilation import Job, find_versions, with_versions
+    from mcpagg.compiling import find_versions, with_versions
     from mcpagg.console import Console
+    from mcpagg.job import Job
     from mcpagg.output import write
     from mcpagg.pins import lines
 
@@ -180,7 +182,7 @@ def _pin(source: Source, chosen: argparse.Namespace) -> int:
 
 
 def _dry_run(source: Source, file: Path | None, chosen: argparse.Namespace) -> int:
-    from mcpagg.compilation import dry_run
+    from mcpagg.compiling import dry_run
     from mcpagg.console import Console
     from mcpagg.dry_run import as_json, as_text, errors_as_json
     from mcpagg.pins import unpinned

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from mcpagg.compilation import Listener
+from mcpagg.job import Listener
 from mcpagg.printing import Line, is_terminal, rewrite, say, say_lines
 from mcpagg.problems import ChildFault, CompileError, Problem, count, folded
 

@@ -13,15 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcpagg.config import read_config
-from mcpagg.config.dialects import (
-    DIALECTS,
-    KEYS,
-    QUIET,
-    ROOT_SWITCHES,
-    SERVER_LISTS,
-    UNHONOURED,
-    Dialect,
-)
+from mcpagg.config.dialects import DIALECTS, ROOT_SWITCHES, SERVER_LISTS, Dialect
+from mcpagg.config.keys import KEYS, QUIET, UNHONOURED
 from mcpagg.config.restrictions import SWITCHES
 from mcpagg.environment import check_environment
 from mcpagg.problems import ConfigError, EnvironmentFault

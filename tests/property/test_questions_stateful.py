@@ -21,8 +21,9 @@ from mcpagg_runtime.base.jsontext import obj
 from mcpagg_runtime.base.message import request as composed
 from mcpagg_runtime.modern.client import SUSPENDED_SECONDS
 from mcpagg_runtime.serve import instances
+from mcpagg_runtime.serve.attribution import ALONE_SECONDS, LATE_SECONDS
 from mcpagg_runtime.serve.child import NOT_KNOWN, Child
-from mcpagg_runtime.serve.server_requests import ALONE_SECONDS, ANSWER_SECONDS, LATE_SECONDS
+from mcpagg_runtime.serve.open_requests import ANSWER_SECONDS
 
 THOROUGH = not settings().derandomize
 TOOLS = ["t", "u", "v"]

@@ -23,10 +23,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from mcpagg_runtime.base.client import Client
+from mcpagg_runtime.serve.attribution import LATE_SECONDS
 from mcpagg_runtime.serve.connection import LONGEST_TIMES
 from mcpagg_runtime.serve.lifecycle import LONGEST_RETRY_SECONDS, MAXIMUM_FAILURES, SOUND_SECONDS
 from mcpagg_runtime.serve.lists import PATIENCE_SECONDS, SETTLE_SECONDS
-from mcpagg_runtime.serve.server_requests import LATE_SECONDS
 
 THOROUGH = not settings().derandomize
 SNAPSHOT = {"a": ["x", "y"], "a_b": ["x"], "c": ["x:y"]}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mcpagg.clients import PLACES, client_of, find_config, users_place
-from mcpagg.compilation import Job
+from mcpagg.job import Job
 from mcpagg.options import Options, Source
 from mcpagg.problems import ConfigError
 

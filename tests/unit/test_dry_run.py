@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from mcpagg.cli import main
-from mcpagg.compilation import Job, compile_proxy, dry_run
+from mcpagg.compiling import compile_proxy, dry_run
+from mcpagg.job import Job
 from mcpagg.options import Options, Source
 from mcpagg.problems import CompileError
 

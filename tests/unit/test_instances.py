@@ -15,10 +15,11 @@ from mcpagg_runtime.base.client import Client
 from mcpagg_runtime.base.jsontext import obj
 from mcpagg_runtime.base.message import request as composed
 from mcpagg_runtime.serve import instances as module
+from mcpagg_runtime.serve.attribution import ALONE_SECONDS, LATE_SECONDS
 from mcpagg_runtime.serve.child import LOST_LOG, NOT_KNOWN, Child
 from mcpagg_runtime.serve.instances import NOT_SHARED, SPARE_SECONDS
 from mcpagg_runtime.serve.lifecycle import STARTING
-from mcpagg_runtime.serve.server_requests import ALONE_SECONDS, ANSWER_SECONDS, LATE_SECONDS
+from mcpagg_runtime.serve.open_requests import ANSWER_SECONDS
 
 ASK = {"mode": "form", "message": "Which?"}
 ABLE: dict[str, Any] = {"elicitation": {}}

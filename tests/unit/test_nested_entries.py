@@ -10,7 +10,7 @@ import pytest
 from compilations import compilation, tool
 from configs import entry_refusal, read
 
-from mcpagg.compilation import dry_run
+from mcpagg.compiling import dry_run
 from mcpagg.nesting import check_nesting
 from mcpagg.options import Options, Source
 from mcpagg.problems import ConfigError

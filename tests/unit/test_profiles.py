@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from configs import read, refusal
 
-from mcpagg.compilation import dry_run
+from mcpagg.compiling import dry_run
 from mcpagg.config import read_config
 from mcpagg.linking import Subset, link
 from mcpagg.options import Options, Source

@@ -18,9 +18,9 @@ from mcpagg.config.dialects import (
     ROOT_UNHONOURED,
     SERVER_LISTS,
     Dialect,
-    is_quiet,
 )
 from mcpagg.config.findings import Place, quoted, reach
+from mcpagg.config.keys import is_quiet
 from mcpagg.config.patterns import is_clients_own, names_one
 from mcpagg.config.restrictions import (
     SWITCHES,

@@ -16,14 +16,13 @@ from mcpagg.config.dialects import (
     COMMON_WORDS,
     CONTAINERS,
     DIALECTS,
-    KEYS,
     NOT_CONFIGS,
     OF_CATALOGUES,
     ONE_SERVER,
     Dialect,
-    is_quiet,
 )
 from mcpagg.config.findings import Place, kind, quoted
+from mcpagg.config.keys import KEYS, is_quiet
 from mcpagg.problems import count, meant
 
 Keys = tuple[str, ...]

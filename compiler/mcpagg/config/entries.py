@@ -8,20 +8,20 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from mcpagg.config.coordinator import has_masks, read_masks
-from mcpagg.config.dialects import (
+from mcpagg.config.dialects import Dialect
+from mcpagg.config.findings import Place, Written, kind, quoted
+from mcpagg.config.keys import (
     KEYS,
     PROVIDED,
     TRANSPORTS,
     UNHONOURED,
     URL_SAYS,
-    Dialect,
     Key,
     is_nested,
     is_quiet,
     key_of,
     within_of,
 )
-from mcpagg.config.findings import Place, Written, kind, quoted
 from mcpagg.config.readers import Filter, command_line, text
 from mcpagg.config.restrictions import SWITCHES, is_off, refuse_within, report_unknown
 from mcpagg.options import CONNECT_SECONDS

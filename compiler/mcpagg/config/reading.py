@@ -22,9 +22,10 @@ from mcpagg.config.coordinator import (
     read_transport,
 )
 from mcpagg.config.credentials import find_credentials, known_format, without_formats
-from mcpagg.config.dialects import DEFAULTS, STANDARD_KEYS, Dialect
+from mcpagg.config.dialects import DEFAULTS, Dialect
 from mcpagg.config.entries import Defaults, read_entry
 from mcpagg.config.findings import Place, kind, quoted, reach, where
+from mcpagg.config.keys import STANDARD_KEYS
 from mcpagg.config.own import read_overlays, read_profiles
 from mcpagg.config.restrictions import APPROVALS, says_nothing
 from mcpagg.config.selection import check_hosts, check_lists, select

@@ -13,9 +13,10 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from mcpagg.config.containers import Found, host_of
-from mcpagg.config.dialects import SERVER_LISTS, Dialect, is_nested, within_of
+from mcpagg.config.dialects import SERVER_LISTS, Dialect
 from mcpagg.config.entries import is_provided
 from mcpagg.config.findings import Place, kind, quoted, reach, where
+from mcpagg.config.keys import is_nested, within_of
 from mcpagg.config.readers import switch
 from mcpagg.config.restrictions import SWITCHES
 from mcpagg.problems import ConfigError, Problem, meant

@@ -194,7 +194,7 @@ class CallQueue:
         connection = self._connection
         if self._may_sleep:
             self._lifecycle.touch()
-        self._requests.ended(connection.calls[number])
+        self._requests.first_calls.ended(connection.calls[number])
         if message.is_error:
             call = connection.calls.pop(number)
             if call.is_settled_by(message.code):

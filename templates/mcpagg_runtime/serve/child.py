@@ -285,7 +285,7 @@ class Child:
             if not connection.unasked.takes(message):
                 connection.lose(connection.without_id(message))
         elif number:
-            self.requests.answered_late(number)
+            self.requests.late.ended(number)
             self.calls.flush()
         if connection.lost.errors:
             self._settle_lost()

@@ -18,10 +18,11 @@ from mcpagg_runtime.serve.lifecycle import DOWN, QUEUED, READY, STARTING, retry_
 from mcpagg_runtime.serve.server_requests import ASKED_IN_CALLS, can_be_asked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from mcpagg_runtime.base.answers import Answers
     from mcpagg_runtime.serve.clients import Clients
+    from mcpagg_runtime.serve.connection import Call
     from mcpagg_runtime.serve.effects import Effects, Peer
     from mcpagg_runtime.serve.uris import Origins
 
@@ -171,12 +172,16 @@ class Instances:
         if method in ASKED_IN_CALLS and party not in self._own and not self.owners(child):
             self._own[party] = next(one for one in self if one is child)
 
-    def ask(self, *, are_shared: bool) -> None:
-        """The server asks clients things: from now on they have instances of their own."""
-        if not self._asks:
-            self._asks = True
-            if are_shared:
-                self.main.connection.say(NOT_SHARED)
+    def note_asking(self, method: str, calls: Collection[Call]) -> None:
+        """A legacy instance asks something while it has these calls in hand.
+
+        Once that is in the middle of a call, clients have instances of their own from then on.
+        """
+        if self._asks or not calls or method not in ASKED_IN_CALLS:
+            return
+        self._asks = True
+        if any(call.client.connection.audience is not None for call in calls):
+            self.main.connection.say(NOT_SHARED)
 
     # What becomes of starts
 
@@ -204,7 +209,7 @@ class Instances:
         if child is None or child in kept or self.owners(child):
             return
         # What a call that was taken back asks yet is for nobody else.
-        if client.is_modern and child.lifecycle.is_ready and not child.requests.is_late(client):
+        if client.is_modern and child.lifecycle.is_ready and client not in child.requests.late:
             self._spare[child] = self._effects.arm(self._effects.clock() + SPARE_SECONDS)
         else:
             child.retire()

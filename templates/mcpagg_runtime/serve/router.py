@@ -118,7 +118,7 @@ class Router:
         """A client will send nothing more: no server waits for its answers any longer."""
         client.may_answer = False
         for child in self._instances():
-            child.requests.refuse_for(client)
+            child.requests.open.refuse_for(client)
 
     def disconnect(self, client: Client) -> None:
         """Let a client go: nobody will read what it is still owed."""
@@ -134,7 +134,7 @@ class Router:
             self._dispatch.withdraw(call, child, lambda number: obj(requestId=number))
         for child in self._instances():
             if calls:
-                child.requests.refuse_for(client)
+                child.requests.open.refuse_for(client)
             else:
                 child.requests.hand_over(client)
         for server, uri in watched:
@@ -193,7 +193,7 @@ class Router:
     def _client_answer(self, client: Client, message: Message) -> None:
         """Pass a client's answer back to the child that asked, as soon as it is the call's turn."""
         number = message.number
-        any(child.requests.reply(client, number, message) for child in self._instances())
+        any(child.requests.open.answer(client, number, message) for child in self._instances())
 
     def _client_request(self, client: Client, message: Message) -> None:
         """Forward what some server declared, answer the rest from the file, or not at all."""
@@ -277,7 +277,7 @@ class Router:
             number = message.params.get("progressToken")
             if type(number) is int:
                 for child in self._instances():
-                    child.requests.progress(client, number, message)
+                    child.requests.open.progress(client, number, message)
         elif method.startswith("notifications/") and method not in OF_SERVERS:
             # One that is not known may be for any of them. A request without an id is none.
             for_all = method != ROOTS_CHANGED

@@ -1,0 +1,270 @@
+"""The passes in their order: config, environment, discovery, linking, lint, emission.
+
+Reads as a table of contents: each pass is one module with one public function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mcpagg.approval import approving
+from mcpagg.compilation import Compilation, Earlier, MadeOf
+from mcpagg.config import read_config
+from mcpagg.config.selection import filtered
+from mcpagg.environment import check_environment, settle_folders
+from mcpagg.filters import check_filters
+from mcpagg.job import SILENT, Job, Listener
+from mcpagg.nesting import check_nesting
+from mcpagg.options import Source
+from mcpagg.output import is_extension
+from mcpagg.pins import Pin, Written, find_pins, write_pins
+from mcpagg.problems import CompileError, ConfigError, Problem
+from mcpagg.recorded import (
+    NOTHING,
+    Contents,
+    Rows,
+    asked_servers,
+    check_known,
+    combined,
+    new_names,
+    read_contents,
+)
+from mcpagg.relocation import check_alone, launch_rows, reached
+from mcpagg.snapshot import Snapshot
+from mcpagg.spec import ProxySpec, ServerSpec
+from mcpagg.survey import ask, facts_of, survey
+
+if TYPE_CHECKING:
+    from mcpagg.approval import Approval
+    from mcpagg.dry_run import DryRun
+    from mcpagg.lint import Finding
+
+
+def dry_run(source: Source, environ: Mapping[str, str], file: Path | None = None) -> DryRun:
+    """Return what would be started, and why a compilation to `file` would refuse it.
+
+    Starts nothing.
+
+    Raises:
+        ConfigError: the config cannot be understood.
+    """
+    from mcpagg.dry_run import DryRun
+
+    heard = _Collected()
+    job = Job(source=source, environ=environ, file=file, listener=heard)
+    spec, fault = _understood(job), None
+    try:
+        spec = _ready(job, spec, asked_servers(spec, None), ())
+    except CompileError as problem:
+        fault = problem
+    return DryRun(spec, environ, tuple(heard.warnings), find_pins(spec, {}), fault)
+
+
+class _Collected(Listener):
+    def __init__(self) -> None:
+        self.warnings: list[Problem] = []
+
+    def warn(self, problems: Sequence[Problem], servers: Collection[str] = ()) -> None:
+        self.warnings += problems
+
+
+def find_versions(job: Job) -> tuple[tuple[Pin, ...], bool]:
+    """Start the servers whose packages have no exact version; return what to write for each.
+
+    Also return whether some failed, of which that is not known.
+
+    Raises:
+        CompileError: the config cannot be understood, or what it needs is not there.
+    """
+    spec = _understood(job)
+    names = [pin.server.name for pin in find_pins(spec, {})]
+    if not names:
+        return (), False
+    found = ask(job, spec, _ready(job, spec, names, ()))
+    if found.failures:
+        job.listener.failed(found.failures, "; ".join(facts_of(job, found)))
+    pins = find_pins(spec, {child.name: child.ran for child in found.snapshot.children})
+    return pins, bool(found.failures)
+
+
+def with_versions(job: Job, pins: Sequence[Pin]) -> Written:
+    """Return the config's text with versions in it, and those that have no place in it."""
+
+    def read(text: bytes) -> Sequence[ServerSpec]:
+        source = replace(job.source, text=text)
+        return _understood(replace(job, source=source, listener=SILENT)).servers
+
+    return write_pins(job.source.text, pins, read)
+
+
+def compile_proxy(job: Job) -> Compilation:
+    """Compile a config.
+
+    The snapshot of a server that fails is that of the job's file, if the options allow failures.
+    Where the file exists, the order in it is kept (see `ordering`).
+
+    Raises:
+        CompileError: with all faults of the pass that failed.
+        ReadBackError: a fault of the compiler.
+    """
+    spec = _understood(job)
+    asked = asked_servers(spec, job.refresh)
+    rows = launch_rows(spec, job.file.parent if job.file else spec.folder)
+    earlier = _earlier(job, job.file, spec, rows)
+    if is_extension(job.file):
+        check_alone(spec, rows)
+    check_known(spec, asked, earlier.snapshot, str(job.file), job.commands.again)
+    ready = _ready(job, spec, asked, earlier.snapshot.names)
+    found = survey(job, spec, ready, earlier.snapshot) if ready.servers else Snapshot(())
+    snapshot = combined(spec, asked, found, earlier.snapshot)
+    what = f"is as {job.file} has it: it could not be asked"
+    job.warn_of(Problem(one.path, what) for one in spec.servers if one.name in snapshot.kept)
+    made = _linked(job, spec, reached(rows, snapshot), snapshot)
+    job.warn_of(check_filters(spec, snapshot, job.options))
+    findings = _findings(job, made)
+    text = _text(job, made, job.key, earlier.contents.approval)
+    if job.against is not None:
+        earlier = _earlier(replace(job, refresh=None), job.against, spec, rows)
+    pins = find_pins(ready, {child.name: child.ran for child in found.children})
+    done = Compilation(job.name, text, job.options, made, ready.left_out, findings, pins, earlier)
+    if job.options.max_bytes is not None:
+        from mcpagg.costs import check_size
+
+        check_size(done.costs, done.profiles, job.options.max_bytes, job.source.name)
+    if job.may_know:
+        from mcpagg.kept import Kept
+
+        Kept(spec, job.environ, job.options.minimal).forget()
+    return done
+
+
+def _understood(job: Job) -> ProxySpec:
+    """Read the config, and choose its servers and tools as the options say.
+
+    Raises:
+        ConfigError: with every problem of the config.
+    """
+    source, options = job.source, job.options
+    spec, warnings = read_config(
+        source.text,
+        source=source.name,
+        folder=source.folder,
+        only=options.only,
+        skip=options.skip,
+        defines=dict(pair.partition("=")[::2] for pair in options.define),
+        stdio_only=options.stdio_only,
+        allow_secrets=options.allow_secrets,
+    )
+    if options.profile:
+        from mcpagg.profiles import check_chosen
+
+        check_chosen(spec, options.profile)
+    spec = settle_folders(filtered(spec, options.expose, options.hide))
+    check_nesting(spec, job.file, job.environ)
+    job.warn_of(warnings, spec.servers)
+    return spec
+
+
+def _earlier(job: Job, file: Path | None, spec: ProxySpec, rows: Rows) -> Earlier:
+    """Return what a file says of its servers, `rows` being those of now.
+
+    Raises:
+        ConfigError: it says nothing that can be read, and that is needed.
+    """
+    contents = NOTHING
+    try:
+        if file is not None:
+            contents = read_contents(file, job.commands.again)
+    except ConfigError:
+        if job.refresh is not None:
+            raise
+
+    def text_of(contents: Contents) -> str:
+        servers = tuple(ServerSpec(name=name, path=name) for name in contents.rows)
+        silent = replace(job, listener=SILENT)
+        made = _linked(silent, replace(spec, servers=servers), contents.rows, contents.snapshot)
+        return _text(silent, made, None, contents.approval)
+
+    return Earlier(contents, new_names(contents.rows, rows), text_of)
+
+
+def _ready(
+    job: Job, spec: ProxySpec, asked: Collection[str], recorded: Collection[str]
+) -> ProxySpec:
+    """Return the spec of the servers to start, made ready for this machine.
+
+    `asked` and `recorded` are those of `check_environment`.
+
+    Raises:
+        EnvironmentFault: servers lack something.
+    """
+    ready, warnings = check_environment(
+        spec,
+        job.environ,
+        asked=asked,
+        recorded=recorded,
+        minimal=job.options.minimal,
+        allow_failed=job.options.allow_failed,
+    )
+    job.warn_of(warnings, spec.servers)
+    return ready
+
+
+def _linked(job: Job, spec: ProxySpec, rows: Rows, snapshot: Snapshot) -> MadeOf:
+    """Apply overlays to the snapshot, and return it with the tables of the emitted file.
+
+    Raises:
+        ConfigError: an overlay, a profile or a composite tool means what is not there.
+        NameClash: two tools, or two prompts, would get one name.
+    """
+    from mcpagg.linking import link
+    from mcpagg.overlays import as_listed, idle, patches
+    from mcpagg.profiles import subsets
+
+    listed = as_listed(spec, snapshot)
+    linked, warnings = link(spec, rows, listed, job.options)
+    profiles, more = subsets(spec, listed, linked, job.options)
+    job.warn_of((*warnings, *more, *idle(spec, snapshot, linked)))
+    linked = replace(linked, profiles=profiles, overlays=patches(spec, snapshot))
+    return MadeOf(spec, rows, snapshot, linked, listed)
+
+
+def _findings(job: Job, made: MadeOf) -> tuple[Finding, ...]:
+    """Return what is wrong with what is listed.
+
+    Raises:
+        ConfigError: with `--strict`, for what some client or reader is harmed by.
+    """
+    from mcpagg.lint import lint
+
+    findings, warnings = lint(made.spec, made.listed, made.linked, job.options, job.name)
+    job.warn_of(warnings)
+    return findings
+
+
+def _text(job: Job, made: MadeOf, key: str | None, before: Approval) -> str:
+    """Return the text of the emitted file; `before` is an approval to keep if it still holds.
+
+    Raises:
+        ReadBackError: a fault of the compiler.
+    """
+    from mcpagg.emission import APPROVED, emit  # with Jinja
+
+    text = emit(
+        name=job.name,
+        source=Path(job.source.name).name,
+        commands=job.commands,
+        rows=made.rows,
+        snapshot=made.snapshot,
+        linked=made.linked,
+        options=job.options,
+        http=job.options.http(made.spec),
+        approve=approving(key, before),
+    )
+    if before and APPROVED not in text:
+        what = f"the approval in {job.file} is of other data, and is left out"
+        job.warn_of([Problem("", what, f"have it approved anew: {job.commands.again} --sign KEY")])
+    return text

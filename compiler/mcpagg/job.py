@@ -1,0 +1,95 @@
+"""What is to be compiled, and who hears how that goes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mcpagg.clients import FILE_NAMES
+from mcpagg.options import NO_COMMANDS, Commands, Options, Source
+from mcpagg.problems import Problem
+from mcpagg.spec import ServerSpec
+
+if TYPE_CHECKING:
+    from mcpagg.discovery import Awaited
+
+
+class Listener:
+    """Hears how a compilation goes, as soon as it is known; this one takes no notice.
+
+    What it hears may be why a later pass fails.
+    """
+
+    def warn(self, problems: Sequence[Problem], servers: Collection[str] = ()) -> None:
+        """Hear warnings; `servers` are the paths of the entries that they may be about."""
+
+    def failed(self, failures: Sequence[Problem], advice: str) -> None:
+        """Hear which servers failed, and what helps."""
+
+    def progress(self, server: str, text: str) -> None:
+        """Hear what came of a server, "" for all of them."""
+
+    def waiting(self, awaited: Sequence[Awaited]) -> None:
+        """Hear, about once in a second, which servers are still awaited."""
+
+
+SILENT = Listener()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What is to be compiled, and how this time.
+
+    `file` is where the proxy will lie, None for standard output; `commands` are those for it.
+    `refresh` names the servers to ask, None for all: the others need nothing of what a start needs,
+    as their snapshots are those of `file`. `check`: the text is to be compared with `file`, so what
+    a server computes anew each time is taken from there (see `Snapshot.with_known_ttl`). `against`
+    is another file to compare the text with, which gives nothing of what is compiled. `key` is
+    the path of a key to approve the data with; without, the approval that `file` has is kept as
+    long as it is of the same data. Of the stderr of a server that fails so many lines are `quoted`.
+    """
+
+    source: Source
+    environ: Mapping[str, str]
+    file: Path | None = None
+    commands: Commands = NO_COMMANDS
+    refresh: Collection[str] | None = None
+    check: bool = False
+    against: Path | None = None
+    key: str | None = None
+    listener: Listener = SILENT
+    verbose: bool = False
+
+    @property
+    def options(self) -> Options:
+        """The options that the file records."""
+        return self.source.options
+
+    @property
+    def may_know(self) -> bool:
+        """Whether what servers said in a run that failed will do: see `kept`.
+
+        What is to be compared, or renewed by name, is asked; what may be secret is not kept.
+        """
+        return not (self.check or self.refresh is not None or self.options.allow_secrets)
+
+    @property
+    def name(self) -> str:
+        """The proxy's own name, by default the config's without what says its format.
+
+        All users of a client have a config of the same name; it is that of nothing in particular.
+        """
+        if self.options.name or self.source.name == "-":
+            return self.options.name or "mcpagg"
+        file = Path(self.source.name).name
+        if file in FILE_NAMES:
+            return "mcp"
+        stem = re.split(r"\.(?:json|toml|ya?ml)", file)[0]
+        return stem.lstrip(".") or "mcpagg"
+
+    def warn_of(self, problems: Iterable[Problem], servers: Iterable[ServerSpec] = ()) -> None:
+        """Report warnings, `servers` being those whose entries they may be about."""
+        self.listener.warn([*problems], [server.path for server in servers])
