@@ -54,6 +54,8 @@ Peer = Client | Child
 Message = Json | list[Any] | str | bytes
 """What a peer says: a value for json.dumps, or the text or bytes of the line itself."""
 
+PREFIX = '{"jsonrpc":"2.0",'
+"""How each line of the proxy begins."""
 INITIALIZED: Json = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 TOOLS_CHANGED: Json = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
 ROOTS: Json = {"roots": {"listChanged": True}}
@@ -189,6 +191,17 @@ def notification(method: str, params: Any = None) -> Json:
     message = request(0, method, params)
     del message["id"]
     return message
+
+
+def cancelled(identifier: Any, **more: Any) -> Json:
+    """Return a cancellation."""
+    return notification("notifications/cancelled", {"requestId": identifier, **more})
+
+
+def progress(token: Any, value: float = 1, **more: Any) -> Json:
+    """Return a progress notification."""
+    params = {"progressToken": token, "progress": value, **more}
+    return notification("notifications/progress", params)
 
 
 def call(identifier: Any, name: str, arguments: Any = None, token: Any = None) -> Json:
