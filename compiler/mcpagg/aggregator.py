@@ -23,6 +23,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from mcp_types import CallToolResult, Tool
 
 from mcpagg.config import read_config
+from mcpagg.dropped import every_answer
 from mcpagg.environment import check_environment
 from mcpagg.problems import ChildFault, NameClash, Problem
 from mcpagg.snapshot import Json
@@ -45,7 +46,8 @@ class Aggregator:
 
     Tools and results are plain JSON with the names of the protocol (`inputSchema`, `isError`),
     as far as the SDK knows their members. An error is the SDK's (`MCPError` as the server gave it,
-    or that the connection is closed), with a note that names the server. Once entered, `clients`
+    or that the connection is closed), with a note that names the server; an answer that cannot be
+    read is one as well. Once entered, `clients`
     holds the SDK's client of each server, `faults` what is wrong with those that failed.
     """
 
@@ -195,7 +197,7 @@ class Aggregator:
         """Hold the connection to one server; whatever goes wrong in it concerns no other."""
         try:
             with anyio.fail_after(self._connect_timeout) as patience:
-                way = transport(launch, self._spec.source)
+                way = every_answer(transport(launch, self._spec.source), server.name)
                 async with mcp.Client(way, **self._options) as client:
                     patience.deadline = math.inf
                     self.clients[server.name] = client

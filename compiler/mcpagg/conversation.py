@@ -21,10 +21,9 @@ from mcpagg_runtime.rare.odd_lines import SHOWN_CHARACTERS
 from mcpagg_runtime.rare.reasons import crashed
 from mcpagg_runtime.rare.secrecy import printable
 from mcpagg_runtime.remote.transport import RemoteConnection
-from mcpagg_runtime.serve.connection import FIRST_ID, wrong_id
-from mcpagg_runtime.serve.lost_answers import AnsweredNotifications
 from mcpagg_runtime.serve.messages import answered, read_line
 from mcpagg_runtime.serve.process import LAST_WORDS_LINES, LAST_WORDS_SECONDS, Process
+from mcpagg_runtime.serve.unmatched import FIRST_ID, AnsweredNotifications, wrong_id
 from mcpagg_runtime.spawn.launch import Launch
 from mcpagg_runtime.spawn.spawning import spawn
 

@@ -16,6 +16,7 @@ import mcp
 from anyio.to_thread import run_sync
 from mcp.client import Transport
 from mcp.client.sse import sse_client
+from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from mcpagg_runtime.remote.connections import Address
@@ -36,11 +37,19 @@ HTTP_TIMEOUT = httpx2.Timeout(CONNECT_SECONDS, read=None)
 DELETE_TIMEOUT = httpx2.Timeout(2.0)
 
 
-def transport(launch: Launch, config: str) -> Transport | mcp.StdioServerParameters:
+def transport(launch: Launch, config: str) -> Transport:
     """Return the SDK's way to a server; `config` is by which a person logs in there."""
     if launch.transport == "stdio":
         command, *args = launch.argv
-        return mcp.StdioServerParameters(command=command, args=args, env=launch.env, cwd=launch.cwd)
+        return stdio_client(
+            mcp.StdioServerParameters(
+                command=command,
+                args=args,
+                env=launch.env,
+                cwd=launch.cwd,
+                encoding_error_handler="replace",
+            )
+        )
     auth = _Auth(launch, config)
     if launch.transport == "sse":
         return sse_client(launch.url, launch.headers, sse_read_timeout=math.inf, auth=auth)

@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:523a551d1a452be2c2490e60b0a65ab2bad1cba60fec81ec1d14ec6ca9c4a263 (mcpagg 0.1.0; without addresses, composite, entries, http, masking, narrowing, remote, repeated, urls)
+#   runtime:  sha256:fe1e9bc7e3967bede370c02a74ca3c2059f54d4af2a66a883ca4a396baa1a073 (mcpagg 0.1.0; without addresses, composite, entries, http, masking, narrowing, remote, repeated, urls)
 
 import sys
 
@@ -2640,6 +2640,62 @@ class Effects:
   self.is_urgent = False
   return actions
 
+# serve/attribution.py: What makes it known whose call a server's request is of: first calls alone, and late ones.
+ALONE_SECONDS = 0.25
+LATE_SECONDS = 60.0
+
+class FirstCalls:
+ def __init__(self):
+  self._called = set()
+  self._alone = None
+  self.until = FOREVER
+ def forget(self):
+  self._called.clear()
+ def holds_back(self, call, now):
+  if self.until <= now:
+   self.end()
+  if self._alone is None or call.path != ("name",):
+   return False
+  if (call.method, call.original) in self._called:
+   return False
+  return call.client.party is not self._alone.client.party
+ def note(self, call, now):
+  is_first = call.path == ("name",) and (call.method, call.original) not in self._called
+  if is_first and self._alone is None:
+   self._alone, self.until = call, now + ALONE_SECONDS
+ def ended(self, call):
+  if call is self._alone:
+   self.end()
+ def end(self):
+  if self._alone is not None:
+   self._called.add((self._alone.method, self._alone.original))
+  self._alone, self.until = None, FOREVER
+
+class LateCalls:
+ def __init__(self, effects):
+  self._effects = effects
+  self._late = {}
+ def __contains__(self, party):
+  return party in self._late
+ def parties(self):
+  return {*self._late}
+ def add(self, call):
+  late = self._late.setdefault(call.client.party, {})
+  late[call.number] = self._effects.arm(self._effects.clock() + LATE_SECONDS)
+ def ended(self, number):
+  for party, late in [*self._late.items()]:
+   if late.pop(number, None) is not None and not late:
+    del self._late[party]
+ def expire(self, now):
+  for party, late in [*self._late.items()]:
+   left = {number: until for number, until in late.items() if until > now}
+   for until in left.values():
+    self._effects.arm(until)
+   if left:
+    self._late[party] = left
+   else:
+    del self._late[party]
+
 # serve/clients.py: The clients: who is connected, which notifications they get, and what servers learn of them.
 _CHECKED = ("message", "mode", "tools")
 
@@ -3078,7 +3134,7 @@ class CallQueue:
   connection = self._connection
   if self._may_sleep:
    self._lifecycle.touch()
-  self._requests.ended(connection.calls[number])
+  self._requests.first_calls.ended(connection.calls[number])
   if message.is_error:
    call = connection.calls.pop(number)
    if call.is_settled_by(message.code):
@@ -3147,55 +3203,6 @@ def tool_not_found(name):
 def tool_of_nobody(name):
  return error(INVALID_PARAMS, f"Tool name must be prefixed with server key: {name}")
 
-# serve/lost_answers.py: Answers of a child without an id that is ours: which of its requests they end, if any.
-MAXIMUM_LOST = 16
-
-class LostAnswers:
- __slots__ = ("errors",)
- def __init__(self):
-  self.errors = []
- def add(self, in_flight, error):
-  if in_flight:
-   self.errors.append((set(in_flight), error))
- def settled(self, owed):
-  while self.errors:
-   settled = self._settled(owed())
-   if not settled:
-    return
-   yield from settled.items()
- def _settled(self, in_flight):
-  left = [(ids.intersection(in_flight), error) for ids, error in self.errors]
-  self.errors = [(ids, error) for ids, error in left if ids]
-  if len(self.errors) > MAXIMUM_LOST:
-   lost, self.errors = self.errors, []
-   return {number: error for ids, error in lost for number in ids}
-  for ids, _ in self.errors:
-   within = [lost for lost in self.errors if lost[0] <= ids]
-   if len(within) >= len(ids):
-    self.errors = [lost for lost in self.errors if lost not in within]
-    return dict(zip(sorted(ids), [error for _, error in within]))
-  return {}
-
-class AnsweredNotifications:
- __slots__ = ("_is_expected",)
- def __init__(self):
-  self._is_expected = False
- def told(self, method):
-  if method == INITIALIZED:
-   self._is_expected = True
- def settled(self):
-  self._is_expected = False
- def takes(self, message):
-  if message.is_error:
-   is_named = "notifications/" in message.raw("error").replace("\\/", "/")
-   may_be = message.code in (METHOD_NOT_FOUND, INVALID_REQUEST)
-  else:
-   is_named, may_be = False, not message.value("result")
-  if not is_named and not (may_be and self._is_expected):
-   return False
-  self._is_expected = False
-  return True
-
 # serve/messages.py: The messages in a line of a server: the compiler and the emitted file read by this one rule.
 def read_line(
  line, redact=str, request=0
@@ -3224,16 +3231,62 @@ def _identified(message, request):
   return Fragment(request, "", message.problem)
  return message.under(str(request)) if message.is_response else message
 
-# serve/connection.py: The connection to one child: its port, the requests that it is sent, and what it owes.
-LONGEST_TIMES = 10
+# serve/unmatched.py: Answers of a server that match no request: which of those in flight they end.
 FIRST_ID = 1
 SHOWN_ID = 40
-_SENT = Message({})
+SHOWN_ERROR = 200
+
+def unmatched_answers(
+ said, in_flight, server
+):
+ number = said.number
+ ended = [one for one in sorted(in_flight) if number < FIRST_ID or one == number]
+ if isinstance(said, Fragment):
+  how = f"that cannot be read: {said.problem}"
+ else:
+  how = wrong_id(said)
+  if said.is_error:
+   if len(ended) == 1:
+    return [said.under(str(ended[0]))]
+   how += f": {said.raw('error')[:SHOWN_ERROR]}"
+ problem = failure_of(server, f"gave an answer {how}")
+ return [failure(str(one), problem) for one in ended]
+
+def failure_of(server, reason):
+ return error(INTERNAL_ERROR, f"Server '{server}' {reason}", obj(server=quote(server)))
 
 def wrong_id(message):
  if message.id is None:
   return "without the id of a request"
  return f"with the id {message.id_text[:SHOWN_ID]}, which no request has had"
+
+class AnsweredNotifications:
+ __slots__ = ("_has_answered", "_unanswered")
+ def __init__(self):
+  self._has_answered = False
+  self._unanswered = 0
+ def told(self, method):
+  is_one = method is not None and method.startswith("notifications/")
+  if method == INITIALIZED or (is_one and self._has_answered):
+   self._unanswered += 1
+ def settled(self):
+  if not self._has_answered:
+   self._unanswered = 0
+ def takes(self, message):
+  if message.is_error:
+   is_named = "notifications/" in message.raw("error").replace("\\/", "/")
+   may_be = message.code in (METHOD_NOT_FOUND, INVALID_REQUEST)
+  else:
+   is_named, may_be = False, not message.value("result")
+  if not is_named and not (may_be and self._unanswered):
+   return False
+  self._has_answered = True
+  self._unanswered = max(self._unanswered - 1, 0)
+  return True
+
+# serve/connection.py: The connection to one child: its port, the requests that it is sent, and what it owes.
+LONGEST_TIMES = 10
+_SENT = Message({})
 
 class LegacyChildPort:
  def __init__(
@@ -3361,16 +3414,14 @@ class Connection:
   self.effects = effects
   self.calls = {}
   self.own = {}
-  self.lost = LostAnswers()
   self.unasked = AnsweredNotifications()
   self._last_id = FIRST_ID - 1
   self._legacy = LegacyChildPort(child, effects, receive)
   self.port = self._legacy
   self._masks = None
   self.warned = False
-  self._ambiguity_said = False
  def clear(self):
-  self.calls, self.own, self.lost = {}, {}, LostAnswers()
+  self.calls, self.own = {}, {}
   self.unasked = AnsweredNotifications()
   self.port = self._legacy
  def open(self, port, masks):
@@ -3420,30 +3471,14 @@ class Connection:
     self.effects.arm(own.deadline)
  def owed(self):
   return {*self.own, *self.calls}
- def lose(self, problem):
-  owed = self.owed()
-  self.warn_of_lost(owed)
-  self.lost.add(owed, problem)
  def say(self, text):
   self.effects.say(f"server '{self.name}' {text}")
  def warn(self, oddity):
   if oddity and not self.warned:
    self.warned = True
    self.say(f"wrote something else than JSON-RPC: {oddity}")
- def warn_of_lost(self, in_flight):
-  if len(in_flight) > 1 and not self._ambiguity_said:
-   self._ambiguity_said = True
-   how = "without a usable id while several requests were in flight"
-   self.say(f"gave an answer {how}; it ends the one that is left when the others ended")
  def gone(self, reason):
-  data = obj(server=quote(self.name))
-  return error(INTERNAL_ERROR, f"Server '{self.name}' {reason}", data)
- def unusable(self, how):
-  return self.gone(f"gave an answer {how}")
- def without_id(self, message):
-  if message.is_error:
-   return message.raw("error")
-  return self.unusable(wrong_id(message))
+  return failure_of(self.name, reason)
 
 # serve/differences.py: How a list of a child differs from another one: by value, and whatever the order.
 _PAGE = ("ui", "ui/resourceUri")
@@ -4362,19 +4397,9 @@ class Lists:
   reasons = [reader.withheld(method, name) for reader in self if reader.refused]
   return next((reason for reason in reasons if reason is not None), None)
 
-# serve/server_requests.py: Requests of one instance of a server to clients: whom they are for, and which calls they hold up.
-ASKED_IN_CALLS = {"sampling/createMessage": "sampling", "elicitation/create": "elicitation"}
+# serve/open_requests.py: The requests of one child that clients are to answer.
 ANSWER_SECONDS = 60.0
-ALONE_SECONDS = 0.25
-LATE_SECONDS = 60.0
-MAXIMUM_OPEN_REQUESTS = 1000
-MAXIMUM_HELD_REQUESTS = 100
 GONE = "The client is gone"
-TOO_MANY = "Too many requests are open"
-NOT_KNOWN_WHOM = "It is not known whom this is for"
-
-def can_be_asked(client):
- return bool(ASKED_IN_CALLS.values() & client.capabilities.keys())
 
 class ServerRequest:
  __slots__ = ("client", "deadline", "message", "number", "token")
@@ -4386,39 +4411,119 @@ class ServerRequest:
   self.token = given if given != "null" else ""
   self.deadline = FOREVER
 
+class OpenRequests:
+ def __init__(
+  self,
+  connection,
+  lifecycle,
+  send_on,
+  *,
+  several,
+ ):
+  self._connection = connection
+  self._lifecycle = lifecycle
+  self._send_on = send_on
+  self._several = several
+  self._pending = []
+ def __iter__(self):
+  return iter(self._pending)
+ def __len__(self):
+  return len(self._pending)
+ def ask(self, client, message):
+  asked = ServerRequest(client, message)
+  self._pending.append(asked)
+  token = {"progressToken": str(asked.number)} if asked.token else {}
+  method, name = message.method or "", self._connection.name
+  params = attributed(method, message.json("params"), name, self._several, token)
+  client.deliver(request(asked.number, method, params))
+ def limit(self, requests, now):
+  for asked in requests:
+   if asked.deadline == FOREVER:
+    asked.deadline = self._connection.effects.arm(now + ANSWER_SECONDS)
+ def overdue(self, now, *, awaited):
+  late = []
+  for asked in [one for one in self._pending if one.deadline < FOREVER]:
+   if not awaited:
+    asked.deadline = FOREVER
+   elif asked.deadline > now:
+    self._connection.effects.arm(asked.deadline)
+   else:
+    late.append(asked)
+  return late
+ def answer(self, client, number, message):
+  asked = self._find(client, number)
+  if asked is None:
+   return False
+  self.close(asked)
+  self._lifecycle.touch()
+  self._connection.send(message.under(asked.message.id_text))
+  return True
+ def progress(self, client, number, message):
+  asked = self._find(client, number)
+  if asked is not None and asked.token:
+   params = message.json("params").owned({"progressToken": asked.token})
+   self._connection.send(notification(PROGRESS, params.text))
+ def _find(self, client, number):
+  asked = [one for one in self._pending if one.client is client and one.number == number]
+  return asked[0] if asked else None
+ def close(self, asked):
+  self._pending.remove(asked)
+  self._connection.effects.later(self._send_on)
+ def end(self, asked, params="{}"):
+  self.close(asked)
+  cancelled = Json(params).owned({"requestId": str(asked.number)})
+  asked.client.deliver(notification(CANCELLED, cancelled.text))
+ def take_from(self, client):
+  taken = [asked for asked in self._pending if asked.client is client]
+  for asked in taken:
+   self.close(asked)
+  return taken
+ def refuse_for(self, client):
+  for asked in self.take_from(client):
+   refusal = failure(asked.message.id_text, error(INTERNAL_ERROR, GONE))
+   self._connection.send(refusal)
+
+class DeferredRequests:
+ def __init__(self, lifecycle, clients):
+  self._lifecycle = lifecycle
+  self._clients = clients
+  self._deferred = []
+ def __len__(self):
+  return len(self._deferred)
+ def takes(self, message):
+  starter = self._lifecycle.client
+  started = starter is not None and starter.connection in self._clients
+  may_wait = started and starter not in self._clients and message.method == "roots/list"
+  if may_wait:
+   self._deferred.append(message)
+  return may_wait
+ def taken_for(self, client):
+  starter = self._lifecycle.client
+  if starter is None or starter.connection is not client.connection:
+   return []
+  taken, self._deferred = self._deferred, []
+  return taken
+ def withdraw(self, key):
+  self._deferred = [one for one in self._deferred if one.id != key]
+ def clear(self):
+  self._deferred.clear()
+
+# serve/server_requests.py: Requests of one instance of a server to clients: whom they are for, and which calls they hold up.
+ASKED_IN_CALLS = {"sampling/createMessage": "sampling", "elicitation/create": "elicitation"}
+MAXIMUM_OPEN_REQUESTS = 1000
+MAXIMUM_HELD_REQUESTS = 100
+TOO_MANY = "Too many requests are open"
+NOT_KNOWN_WHOM = "It is not known whom this is for"
+
+def can_be_asked(client):
+ return bool(ASKED_IN_CALLS.values() & client.capabilities.keys())
+
 class HeldRequest:
  __slots__ = ("deadline", "left", "message")
  def __init__(self, message, left, deadline):
   self.message = message
   self.left = left
   self.deadline = deadline
-
-class FirstCalls:
- def __init__(self):
-  self._called = set()
-  self._alone = None
-  self.until = FOREVER
- def forget(self):
-  self._called.clear()
- def holds_back(self, call, now):
-  if self.until <= now:
-   self.end()
-  if self._alone is None or call.path != ("name",):
-   return False
-  if (call.method, call.original) in self._called:
-   return False
-  return call.client.party is not self._alone.client.party
- def note(self, call, now):
-  is_first = call.path == ("name",) and (call.method, call.original) not in self._called
-  if is_first and self._alone is None:
-   self._alone, self.until = call, now + ALONE_SECONDS
- def ended(self, call):
-  if call is self._alone:
-   self.end()
- def end(self):
-  if self._alone is not None:
-   self._called.add((self._alone.method, self._alone.original))
-  self._alone, self.until = None, FOREVER
 
 class ServerRequests:
  def __init__(
@@ -4431,23 +4536,21 @@ class ServerRequests:
   *,
   several,
  ):
-  self._send_on = send_on
   self._connection = connection
   self._lifecycle = lifecycle
   self._clients = clients
   self._instances = instances
-  self._several = several
-  self.pending = []
+  self.open = OpenRequests(connection, lifecycle, send_on, several=several)
   self.held = []
-  self.deferred = []
-  self._first_calls = FirstCalls()
-  self._late = {}
+  self.deferred = DeferredRequests(lifecycle, clients)
+  self.first_calls = FirstCalls()
+  self.late = LateCalls(connection.effects)
  @property
  def are_open(self):
-  return bool(self.pending or self.held)
+  return bool(len(self.open) or self.held)
  @property
  def _is_full(self):
-  return len(self.pending) + len(self.held) + len(self.deferred) >= MAXIMUM_OPEN_REQUESTS
+  return len(self.open) + len(self.held) + len(self.deferred) >= MAXIMUM_OPEN_REQUESTS
  def receive(self, message):
   if message.method == "ping":
    self._connection.send(result(message.id_text, "{}"))
@@ -4455,11 +4558,11 @@ class ServerRequests:
    self.ask(None, message)
   elif self._is_full:
    self._refuse(message, INTERNAL_ERROR, TOO_MANY)
-  elif not self._connection.calls and self._may_defer(message):
-   self.deferred.append(message)
+  elif not self._connection.calls and self.deferred.takes(message):
+   pass
   else:
-   self._note_asking(message.method or "")
-   left = {*self._late}
+   self._instances.note_asking(message.method or "", self._connection.calls.values())
+   left = self.late.parties()
    if self._ask_caller(message, left):
     return
    if len(self.held) >= MAXIMUM_HELD_REQUESTS:
@@ -4468,11 +4571,6 @@ class ServerRequests:
     effects = self._connection.effects
     deadline = effects.arm(effects.clock() + ANSWER_SECONDS)
     self.held.append(HeldRequest(message, left, deadline))
- def _note_asking(self, method):
-  calls = self._connection.calls.values()
-  if calls and method in ASKED_IN_CALLS:
-   shared = any(call.client.connection.audience is not None for call in calls)
-   self._instances.ask(are_shared=shared)
  def _ask_caller(self, message, left):
   parties = {*left}
   calls = [*self._connection.calls.values()]
@@ -4506,7 +4604,7 @@ class ServerRequests:
    return False
   return True
  def _at_work(self, calls):
-  asked = Counter(one.client for one in self.pending)
+  asked = Counter(one.client for one in self.open)
   own = Counter(call.client for call in calls)
   return [call for call in calls if own[call.client] > asked[call.client]]
  def _owner(self):
@@ -4520,16 +4618,8 @@ class ServerRequests:
   for one in held:
    if not self._ask_caller(one.message, one.left):
     self.held.append(one)
- def _may_defer(self, message):
-  starter = self._lifecycle.client
-  started = starter is not None and starter.connection in self._clients
-  return started and starter not in self._clients and message.method == "roots/list"
  def ask_deferred(self, client):
-  starter = self._lifecycle.client
-  if not self.deferred or starter is None or starter.connection is not client.connection:
-   return
-  deferred, self.deferred = self.deferred, []
-  for message in deferred:
+  for message in self.deferred.taken_for(client):
    self.ask(client, message)
  def ask(self, client, message):
   method = message.method or ""
@@ -4548,64 +4638,42 @@ class ServerRequests:
    return
   if self._lifecycle.era == LEGACY:
    self._instances.asked(self._connection.child, method, client.party)
-   self._first_calls.end()
-  asked = ServerRequest(client, message)
-  self.pending.append(asked)
-  token = {"progressToken": str(asked.number)} if asked.token else {}
-  name = self._connection.name
-  params = attributed(method, message.json("params"), name, self._several, token)
-  client.deliver(request(asked.number, method, params))
+   self.first_calls.end()
+  self.open.ask(client, message)
  def holds_back(self, call):
   if self._lifecycle.era != LEGACY:
    return False
   now, party = self._connection.effects.clock(), call.client.party
   if self._instances.owners(self._connection.child):
-   self._first_calls.forget()
-  if self._first_calls.holds_back(call, now):
+   self.first_calls.forget()
+  if self.first_calls.holds_back(call, now):
    return True
   if self.held:
    in_hand = self._connection.calls.values()
    return party not in {one.client.party for one in in_hand}
-  in_calls = [one for one in self.pending if one.message.method in ASKED_IN_CALLS]
+  in_calls = [one for one in self.open if one.message.method in ASKED_IN_CALLS]
   foreign = [one for one in in_calls if one.client.party is not party]
-  for asked in foreign:
-   if asked.deadline == FOREVER:
-    asked.deadline = self._connection.effects.arm(now + ANSWER_SECONDS)
+  self.open.limit(foreign, now)
   return bool(foreign)
  def sent(self, call):
   if self._lifecycle.era == LEGACY and can_be_asked(call.client):
    effects = self._connection.effects
-   self._first_calls.note(call, effects.clock())
-   effects.arm(self._first_calls.until)
- def ended(self, call):
-  self._first_calls.ended(call)
+   self.first_calls.note(call, effects.clock())
+   effects.arm(self.first_calls.until)
  def taken_back(self, call):
-  self._first_calls.ended(call)
-  effects = self._connection.effects
-  late = self._late.setdefault(call.client.party, {})
-  late[call.number] = effects.arm(effects.clock() + LATE_SECONDS)
+  self.first_calls.ended(call)
+  self.late.add(call)
   for held in self.held:
    held.left.add(call.client.party)
- def answered_late(self, number):
-  for party, late in [*self._late.items()]:
-   if late.pop(number, None) is not None and not late:
-    del self._late[party]
- def is_late(self, party):
-  return party in self._late
  def give_up(self, now, *, awaited):
-  if self._first_calls.until <= now:
-   self._first_calls.end()
-  self._connection.effects.arm(self._first_calls.until)
-  for asked in [one for one in self.pending if one.deadline < FOREVER]:
-   if not awaited:
-    asked.deadline = FOREVER
-   elif asked.deadline > now:
-    self._connection.effects.arm(asked.deadline)
-   else:
-    self._end(asked)
-    why = "The client did not answer while others waited"
-    self._refuse(asked.message, REQUEST_TIMEOUT, why)
-  self._drop_late(now)
+  if self.first_calls.until <= now:
+   self.first_calls.end()
+  self._connection.effects.arm(self.first_calls.until)
+  for asked in self.open.overdue(now, awaited=awaited):
+   self.open.end(asked)
+   why = "The client did not answer while others waited"
+   self._refuse(asked.message, REQUEST_TIMEOUT, why)
+  self.late.expire(now)
   concerned = {}
   for held in [*self.held]:
    if held.deadline > now:
@@ -4615,49 +4683,19 @@ class ServerRequests:
    self._refuse(held.message, INTERNAL_ERROR, NOT_KNOWN_WHOM)
    concerned.update(dict.fromkeys(self._connection.calls.values()))
   return [*concerned]
- def _drop_late(self, now):
-  for party, late in [*self._late.items()]:
-   self._late[party] = {number: until for number, until in late.items() if until > now}
-   for until in self._late[party].values():
-    self._connection.effects.arm(until)
-   if not self._late[party]:
-    del self._late[party]
- def _find(self, client, number):
-  asked = [one for one in self.pending if one.client is client and one.number == number]
-  return asked[0] if asked else None
- def reply(self, client, number, message):
-  asked = self._find(client, number)
-  if asked is None:
-   return False
-  self._close(asked)
-  self._lifecycle.touch()
-  self._connection.send(message.under(asked.message.id_text))
-  return True
- def _close(self, asked):
-  self.pending.remove(asked)
-  self._connection.effects.later(self._send_on)
- def progress(self, client, number, message):
-  asked = self._find(client, number)
-  if asked is not None and asked.token:
-   params = message.json("params").owned({"progressToken": asked.token})
-   self._connection.send(notification(PROGRESS, params.text))
- def _end(self, asked, params="{}"):
-  self._close(asked)
-  cancelled = Json(params).owned({"requestId": str(asked.number)})
-  asked.client.deliver(notification(CANCELLED, cancelled.text))
  def _refuse(self, message, code, why):
   self._connection.send(failure(message.id_text, error(code, why)))
  def withdraw(self, message):
   key = message.params.get("requestId")
   if not is_id(key):
    return
-  self.deferred = [one for one in self.deferred if one.id != key]
+  self.deferred.withdraw(key)
   self.held = [one for one in self.held if one.message.id != key]
-  found = [asked for asked in self.pending if asked.message.id == key]
+  found = [asked for asked in self.open if asked.message.id == key]
   if found:
-   self._end(found[-1], message.params_text)
+   self.open.end(found[-1], message.params_text)
  def hand_over(self, client):
-  for asked in self._take_from(client):
+  for asked in self.open.take_from(client):
    others = [
     call.client
     for call in self._connection.calls.values()
@@ -4668,19 +4706,12 @@ class ServerRequests:
     self.ask(others[-1], asked.message)
    else:
     self._refuse(asked.message, INTERNAL_ERROR, GONE)
- def refuse_for(self, client):
-  for asked in self._take_from(client):
-   self._refuse(asked.message, INTERNAL_ERROR, GONE)
- def _take_from(self, client):
-  taken = [asked for asked in self.pending if asked.client is client]
-  for asked in taken:
-   self._close(asked)
-  return taken
  def clear(self):
-  self.deferred, self.held = [], []
-  self._first_calls, self._late = FirstCalls(), {}
-  for asked in [*self.pending]:
-   self._end(asked)
+  self.deferred.clear()
+  self.held = []
+  self.first_calls, self.late = FirstCalls(), LateCalls(self._connection.effects)
+  for asked in [*self.open]:
+   self.open.end(asked)
 
 # serve/child.py: One instance of a server behind the proxy, over all its lives.
 NOT_KNOWN = "asked a client something while calls of several were under way, and did not say which"
@@ -4808,7 +4839,6 @@ class Child:
   self.lists.tick(now)
   self.calls.time_out(now)
   self.connection.give_up(now)
-  self._settle_lost()
   for call in self.requests.give_up(now, awaited=self.calls.any_waits):
    self.withdraw(call, lambda number: obj(requestId=number))
    self.calls.fail(call, NOT_KNOWN)
@@ -4861,36 +4891,27 @@ class Child:
    self._send_on()
   elif message.is_response and number < FIRST_ID:
    if not connection.unasked.takes(message):
-    connection.lose(connection.without_id(message))
+    self._unmatched(message)
   elif number:
-   self.requests.answered_late(number)
+   self.requests.late.ended(number)
    self.calls.flush()
-  if connection.lost.errors:
-   self._settle_lost()
  def _unreadable(self, fragment):
   self.connection.warn(fragment.problem)
   if fragment.method:
    if fragment.id is not None:
     refusal = error(PARSE_ERROR, f"Invalid message: {fragment.problem}")
     self.connection.send(failure(id_text(fragment.id), refusal))
-   return
-  number = fragment.number
-  problem = self.connection.unusable(f"that cannot be read: {fragment.problem}")
-  if number in self.connection.owed():
-   self._answered(failure(str(number), problem))
-  elif fragment.id is None:
-   self.connection.lose(problem)
-   self._settle_lost()
- def _settle_lost(self):
-  for number, problem in self.connection.lost.settled(self.connection.owed):
-   self._answered(failure(str(number), problem))
+  else:
+   self._unmatched(fragment)
+ def _unmatched(self, said):
+  for answer in unmatched_answers(said, self.connection.owed(), self.name):
+   self._answered(answer)
  def submit_unknown(self, call):
   self.calls.submit_unknown(call)
   self.lists["tools"].read_for_call()
   self._send_on()
  def withdraw(self, call, params):
   self.calls.withdraw(call, params)
-  self._settle_lost()
   self.calls.flush()
  def _send_on(self):
   if self.lists["tools"].is_known:
@@ -4995,11 +5016,12 @@ class Instances:
  def asked(self, child, method, party):
   if method in ASKED_IN_CALLS and party not in self._own and not self.owners(child):
    self._own[party] = next(one for one in self if one is child)
- def ask(self, *, are_shared):
-  if not self._asks:
-   self._asks = True
-   if are_shared:
-    self.main.connection.say(NOT_SHARED)
+ def note_asking(self, method, calls):
+  if self._asks or not calls or method not in ASKED_IN_CALLS:
+   return
+  self._asks = True
+  if any(call.client.connection.audience is not None for call in calls):
+   self.main.connection.say(NOT_SHARED)
  def failed(self, child):
   if not self.shares(child):
    self._failures += 1
@@ -5016,7 +5038,7 @@ class Instances:
   kept = (None, self._silent, *self._shared.values())
   if child is None or child in kept or self.owners(child):
    return
-  if client.is_modern and child.lifecycle.is_ready and not child.requests.is_late(client):
+  if client.is_modern and child.lifecycle.is_ready and client not in child.requests.late:
    self._spare[child] = self._effects.arm(self._effects.clock() + SPARE_SECONDS)
   else:
    child.retire()
@@ -5253,7 +5275,7 @@ class Router:
  def end_input(self, client):
   client.may_answer = False
   for child in self._instances():
-   child.requests.refuse_for(client)
+   child.requests.open.refuse_for(client)
  def disconnect(self, client):
   calls = self._calls_of(client)
   subscribing = [(s, c) for s, c in calls if c.method == "resources/subscribe"]
@@ -5266,7 +5288,7 @@ class Router:
    self._dispatch.withdraw(call, child, lambda number: obj(requestId=number))
   for child in self._instances():
    if calls:
-    child.requests.refuse_for(client)
+    child.requests.open.refuse_for(client)
    else:
     child.requests.hand_over(client)
   for server, uri in watched:
@@ -5308,7 +5330,7 @@ class Router:
   client.deliver(failure(identifier, error(INVALID_REQUEST, "Invalid request")))
  def _client_answer(self, client, message):
   number = message.number
-  any(child.requests.reply(client, number, message) for child in self._instances())
+  any(child.requests.open.answer(client, number, message) for child in self._instances())
  def _client_request(self, client, message):
   method = message.method or ""
   row = METHODS.get(method, OTHER)
@@ -5379,7 +5401,7 @@ class Router:
    number = message.params.get("progressToken")
    if type(number) is int:
     for child in self._instances():
-     child.requests.progress(client, number, message)
+     child.requests.open.progress(client, number, message)
   elif method.startswith("notifications/") and method not in OF_SERVERS:
    for_all = method != ROOTS_CHANGED
    for instances in self.servers.values():
@@ -6427,7 +6449,7 @@ class ModernChildPort:
   self._send = self._effects.sender(child)
   self._asking, self._info = "{}", ""
   self._level = ""
-  self._lost = LostAnswers()
+  self._unasked = AnsweredNotifications()
   self._pending = {}
   self._streams = Streams(child, self._own, self._say)
  def __len__(self):
@@ -6487,7 +6509,6 @@ class ModernChildPort:
   if one.sent:
    params = message.json("params").owned({"requestId": str(one.sent)}).text
    self._send(notification(CANCELLED, params))
-  self._settle_lost()
  def _take_back(self, one):
   for question in one.questions:
    self._say(notification(CANCELLED, obj(requestId=quote(question))))
@@ -6513,7 +6534,8 @@ class ModernChildPort:
     self._effects.arm(one.due)
  def receive(self, message):
   if isinstance(message, Fragment):
-   self._unreadable(message)
+   if not message.method:
+    self._unmatched(message)
   elif message.method is None:
    self._answered(message)
   elif message.id_text:
@@ -6524,38 +6546,23 @@ class ModernChildPort:
    self._streams.ended(minted(message.params.get("requestId")))
   else:
    self._say(notification(message.method, _unmarked(message)))
-  if self._lost.errors:
-   self._settle_lost()
  def _say(self, message):
   self._effects.later(lambda: self._child.receive(message))
- def _unreadable(self, fragment):
-  if fragment.method:
-   return
-  problem = self._connection.unusable(f"that cannot be read: {fragment.problem}")
-  if fragment.id is not None:
-   self._answered(failure(str(fragment.number), problem))
-  else:
-   self._lose(problem)
- def _lose(self, problem):
-  owed = self._owed()
-  self._connection.warn_of_lost(owed)
-  self._lost.add(owed, problem)
  def _owed(self):
   return self._streams.awaited.union([one.sent for one in self._pending.values() if one.sent])
- def _settle_lost(self):
-  for sent, problem in self._lost.settled(self._owed):
-   self._answered(failure(str(sent), problem))
+ def _unmatched(self, said):
+  for answer in unmatched_answers(said, self._owed(), self._child.name):
+   self._answered(answer)
  def _answered(self, message):
   sent = message.number
-  if message.id is None and not sent and message.is_response:
-   self._lose(self._connection.without_id(message))
-   return
   if sent in self._streams:
    self._streams.ended(sent, message.raw("error") if message.is_error else "")
    return
   found = [one for one in self._pending.values() if sent and one.sent == sent]
   if found:
    self._ended(found[0], message)
+  elif message.is_response and sent < FIRST_ID and not self._unasked.takes(message):
+   self._unmatched(message)
  def _ended(self, one, message):
   number, said = str(one.number), message.json("result")
   kind = said.value.get("resultType", "complete")
@@ -7094,8 +7101,12 @@ class ProxyAggregator:
    raise CallFailed(server, {"message": "the aggregator was left before the answer"})
   found = json.loads(message.line())
   if "error" in found:
-   raise CallFailed(server, found["error"])
+   error = found["error"]
+   text = error if isinstance(error, str) else json.dumps(error)
+   raise CallFailed(server, error if isinstance(error, dict) else {"message": text})
   result = found["result"]
+  if not isinstance(result, dict):
+   raise CallFailed(server, {"message": f"the result is no object: {json.dumps(result)}"})
   return result
  def _owner(self, exposed):
   route = self._plan.routes["tools"].get(exposed)
@@ -7754,8 +7765,8 @@ def call_tool(
  proxy = LocalClient(plan, folder)
  try:
   answer = _answer(proxy, {"name": name, "arguments": arguments})
-  if "result" not in answer:
-   for line in _told(plan, name, known, answer["error"]):
+  if type(answer.get("result")) is not dict:
+   for line in _told(plan, name, known, answer.get("error", "the result is no object")):
     proxy.engine.say(line)
    return 1
  finally:
@@ -7796,8 +7807,9 @@ def _answer(proxy, params):
 
 def _told(plan, name, known, error):
  answer = error if type(error) is dict else {"message": error}
+ code = f" (code {answer['code']})" if "code" in answer else ""
  data = f" {json.dumps(answer['data'])}" if "data" in answer else ""
- yield f"{answer.get('message')} (code {answer.get('code')}){data}"
+ yield f"{answer.get('message')}{code}{data}"
  if name in known:
   return
  server, sign, _ = name.partition(plan.options.separator)
@@ -8265,6 +8277,7 @@ def shell_command(line, environ):
  return f'"{system}\\System32\\cmd.exe" /e:ON /v:OFF /d /s /c "{line}"'
 ''')
 define_part("rare", r'''
+from contextlib import suppress
 from time import monotonic
 import _thread
 import binascii
@@ -8767,7 +8780,7 @@ def _unset_for(
 
 # rare/odd_lines.py: Reads lines of servers that hold something else than one message, or one that cannot be read.
 _BETWEEN = " \t\r\n[],"
-MAXIMUM_TRIES = 16
+_MARK = '"jsonrpc"'
 SHOWN_CHARACTERS = 60
 
 def odd_line(line, redact):
@@ -8776,49 +8789,59 @@ def odd_line(line, redact):
  except Malformed as problem:
   text = decode(line.decode("utf-8", "replace").encode("utf-8"))
   oddity = f"{problem}; such bytes are read as U+FFFD"
- if not text:
-  return [], oddity
- try:
-  return _messages(text), oddity
- except Malformed:
-  found, passed_over = _parts(text)
+ found, passed_over = _parts(text)
  return found, oddity or _shown(redact(passed_over))
 
 def _parts(text):
  found = []
- others = [""]
- index = 0
- while True:
-  start = text.find("{", index)
-  others[-1] += text[index : start if start >= 0 else len(text)]
-  if start < 0:
-   break
+ passed_over = ""
+ end, start = 0, text.find("{")
+ while start >= 0:
+  if not _is_object(text, start):
+   start = text.find("{", start + 1)
+   continue
+  words = text[end:start].strip(_BETWEEN)
   try:
-   _, index = members(text, start)
-   found += _messages(text[start:index])
-   others.append("")
+   _, after = members(text, start)
+   found += _messages(text[start:after])
   except Malformed as problem:
-   index = _next_message(text, start)
-   fragment = _fragment(text[start:index], str(problem))
-   if fragment is None:
-    others[-1] += text[start:index]
-   else:
-    found.append(fragment)
-    others.append("")
- stripped = [other.strip(_BETWEEN) for other in others]
- return found, next((other for other in stripped if other), "")
+   if words and text.find(_MARK, start) < 0:
+    break
+   found += _unreadable(text[start:], str(problem))
+   after = len(text)
+  passed_over = passed_over or words
+  end, start = after, text.find("{", after)
+ return found, passed_over or text[end:].strip(_BETWEEN)
+
+def _is_object(text, start):
+ index = skip(text, start + 1)
+ if text[index : index + 1] != '"':
+  return text[index : index + 1] == "}"
+ try:
+  index = skip(text, value_at(text, index)[1])
+ except Malformed:
+  return False
+ return text[index : index + 1] == ":"
 
 def _messages(text):
  message = read_message(text)
- if not message.contradiction:
+ is_log = not message.id_text and message.method is None and not message.is_response
+ if is_log or not message.contradiction:
   return [message]
+ return _fragments(text, message.contradiction)
+
+def _unreadable(text, problem):
+ if text.count(_MARK) > 1:
+  return [Fragment(None, "", problem)]
+ return _fragments(text, problem)
+
+def _fragments(text, problem):
  said = _AllIds()
- read_members(text, 0, said)
- if not said.ids and message.method is None and not message.is_response:
-  return [message]
- method = "" if {"result", "error"} & said.keys() else message.method or ""
+ with suppress(Malformed):
+  read_members(text, 0, said)
+ method = None if {"result", "error"} & said.keys() else said.get("method", (None,))[0]
  ids = [one if is_id(one) else None for one in said.ids] or [None]
- return [Fragment(one, method, message.contradiction) for one in ids]
+ return [Fragment(one, method if type(method) is str else "", problem) for one in ids]
 
 class _AllIds(dict[str, "tuple[Any, int, int]"]):
  def __init__(self):
@@ -8833,52 +8856,6 @@ def _shown(text):
  if not text:
   return ""
  return f'"{printable(text[:SHOWN_CHARACTERS])}"'
-
-def _next_message(text, index):
- for _ in range(MAXIMUM_TRIES):
-  index = text.find("{", index + 1)
-  if index < 0 or text.find('"jsonrpc"', index) < 0:
-   break
-  try:
-   inner, _ = members(text, index)
-  except Malformed:
-   continue
-  if "jsonrpc" in inner:
-   return index
- return len(text)
-
-def _fragment(text, problem):
- found = _readable_members(text)
- mark = text.rfind('"jsonrpc"')
- if "id" not in found:
-  found.update(_last_members(text))
- identifier, method = found.get("id"), found.get("method")
- if type(identifier) is float and identifier.is_integer():
-  identifier = int(identifier)
- if mark < 0 and not is_id(identifier):
-  return None
- return Fragment(
-  identifier if is_id(identifier) else None, method if type(method) is str else "", problem
- )
-
-def _last_members(text):
- for name in ('"jsonrpc"', '"id"'):
-  start = text.rfind(name)
-  try:
-   tail, end = members("{" + text[start:]) if start > 0 else ({}, 0)
-  except Malformed:
-   continue
-  if "id" in tail and tail.keys() <= {"id", "jsonrpc"} and start + end - 1 == len(text):
-   return values_of(tail)
- return {}
-
-def _readable_members(text):
- found = {}
- try:
-  read_members(text, 0, found)
- except Malformed:
-  return values_of(found)
- return values_of(found)
 
 # rare/reasons.py: Says why a server could not be started, and how its process ended.
 OFTEN_USED_FOLDERS = (

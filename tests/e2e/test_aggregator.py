@@ -151,6 +151,45 @@ async def test_an_error_of_a_server_comes_as_it_is() -> None:
         assert caught.value.__notes__ == ["from server 'stub'"]
 
 
+def says(answer: str) -> Json:
+    """Return a tool that is answered with these members instead of a result."""
+    return {"do": "raw_line", "line": f'{{"jsonrpc":"2.0",{answer}}}'}
+
+
+async def test_every_call_ends_whatever_its_server_answers() -> None:
+    does = {
+        "list": says('"id":ID,"error":[1]'),
+        "array": says('"id":ID,"result":[1]'),
+        "lost": says('"id":null,"error":{"code":5,"message":"m"}'),
+        "cut": says('"id":ID,"result":{,'),
+        "bytes": says('"id":ID,"result":{"content":[{"type":"text","text":"caf\udce9"}]}'),
+    }
+    config = servers(odd=stub_entry(tools=[*does, "echo", "sleep"], does=does), other=stub_entry())
+    async with Aggregator(config) as a:
+        for tool, what in {
+            "list": "^Server 'odd' gave an answer that cannot be read: error: Input should be",
+            "array": "^Server 'odd' gave an answer that cannot be read: result: Input should be",
+            "lost": "^m\n",
+            "cut": "^Server 'odd' gave an answer that cannot be read: ",
+        }.items():
+            with pytest.raises(MCPError, match=what) as caught:
+                await a.call_tool(f"odd.{tool}")
+            assert caught.value.__notes__ == ["from server 'odd'"]
+        assert texts(await a.call_tool("odd.bytes")) == ["caf" + 3 * "\ufffd"]
+        both = "^Server 'odd' gave an answer without the id of a request: "
+        async with anyio.create_task_group() as tasks:
+            for tool in ("sleep", "lost"):
+                tasks.start_soon(refused, a, f"odd.{tool}", both)
+        for server in ("odd", "other"):
+            assert texts(await a.call_tool(f"{server}.echo")) == ["{}"]
+
+
+async def refused(a: Aggregator, name: str, what: str) -> None:
+    """Call a tool that fails with this error."""
+    with pytest.raises(MCPError, match=what):
+        await a.call_tool(name, {"seconds": 3600})
+
+
 async def test_arguments_that_are_not_json_are_the_callers_fault() -> None:
     async with Aggregator(servers(stub=stub_entry())) as a:
         with pytest.raises(TypeError):

@@ -72,6 +72,22 @@ def test_what_may_have_been_meant_is_said_on_stderr(file: Path, name: str, hint:
     assert hint in err
 
 
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ('"error":"broken"', "mcp: broken\n"),
+        ('"error":[1]', "mcp: [1]\n"),
+        ('"result":[1]', "mcp: the result is no object\n"),
+    ],
+)
+def test_of_an_answer_that_the_protocol_does_not_know_a_call_says_so(
+    answer: str, said: str, tmp_path: Path
+) -> None:
+    file = compiled(tmp_path, {"one": stub_entry(tools=["raw_line"])})
+    line = json.dumps({"line": f'{{"jsonrpc":"2.0","id":ID,{answer}}}'})
+    assert asked(file, "--call", "one:raw_line", line) == (1, "", said)
+
+
 def test_of_a_server_that_was_left_out_a_call_says_why(tmp_path: Path) -> None:
     servers = {"gone": {"command": sys.executable, "args": ["-c", ""]}, "one": stub_entry()}
     file = compiled(tmp_path, servers, "--allow-failed")

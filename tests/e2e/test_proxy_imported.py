@@ -15,6 +15,16 @@ from wire import Process, events, stub_entry
 
 Json = dict[str, Any]
 ERROR: Json = {"code": -32000, "message": "no luck", "data": {"why": ["x"]}}
+# Answers that the protocol does not know, by the tool that gives them.
+ODD: Json = {
+    tool: {"do": "raw_line", "line": f'{{"jsonrpc":"2.0","id":ID,{answer}}}'}
+    for tool, answer in {
+        "list": '"error":[1]',
+        "text": '"error":"broken"',
+        "array": '"result":[1]',
+        "cut": '"result":{',
+    }.items()
+}
 
 
 def imported(file: Path) -> Any:
@@ -36,8 +46,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         {
             "a": stub_entry(tools=["echo", "b.echo", "die"], log=str(folder / "a.log")),
             "a.b": stub_entry(
-                tools=["echo", "fail", "sleep", "grow"],
-                does={"fail": {"do": "error", **ERROR}},
+                tools=["echo", "fail", "sleep", "grow", *ODD],
+                does={"fail": {"do": "error", **ERROR}, **ODD},
                 log=str(folder / "b.log"),
             ),
         },
@@ -67,7 +77,7 @@ def test_tools_are_listed_and_called_in_both_spellings(module: Any) -> None:
         async with module.Aggregator() as a:
             listed = await a.list_tools()
             names = ["a.echo", "a.b.echo", "a.die", "a.b.echo", "a.b.fail", "a.b.sleep", "a.b.grow"]
-            assert [tool["name"] for tool in listed] == names
+            assert [tool["name"] for tool in listed] == [*names, *(f"a.b.{name}" for name in ODD)]
             assert "inputSchema" in listed[0]
             for name in ("a.echo", "a:echo", "a_echo"):
                 assert texts(await a.call_tool(name, {"x": 1})) == ['{"x":1}']
@@ -95,6 +105,27 @@ def test_errors_name_their_server(module: Any) -> None:
                 await a.call_tool("c:d")
             with pytest.raises(TypeError):
                 await a.call_tool("a.echo", {"x": object()})
+
+    asyncio.run(use())
+
+
+@pytest.mark.parametrize(
+    ("tool", "what"),
+    [
+        ("list", r"^server 'a.b': \[1\]$"),
+        ("text", "^server 'a.b': broken$"),
+        ("array", r"^server 'a.b': the result is no object: \[1\]$"),
+        ("cut", "^Server 'a.b' gave an answer that cannot be read: "),
+    ],
+)
+def test_an_answer_that_the_protocol_does_not_know_is_an_error(
+    module: Any, tool: str, what: str
+) -> None:
+    async def use() -> None:
+        async with module.Aggregator() as a:
+            with pytest.raises(Exception, match=what) as caught:
+                await a.call_tool(f"a.b.{tool}")
+            assert type(caught.value).__name__ == "CallFailed"
 
     asyncio.run(use())
 

@@ -56,8 +56,18 @@ def test_all_messages_of_a_line_are_read(line: str) -> None:
     assert read(line) == ([json.loads(ANSWER), json.loads(OTHER)], "")
 
 
-@pytest.mark.parametrize("line", ["", "  ", "[]", "Server is up", "5", "null", "{ready}", '{"a":'])
-def test_a_line_without_any_sign_of_a_message_holds_none(line: str) -> None:
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("", "  ", "[]", "Server is up", "5", "null", "{ready}", "{", "{ {", '{"'),
+        "{'jsonrpc': '2.0', 'id': 3}",
+        '{"name"=>"a Ruby hash"}',
+        'INFO: called with {"text":"and so o…',
+        "{x" * 100_000,
+        'x{"a":' * 100_000,
+    ],
+)
+def test_a_line_that_does_not_begin_as_an_object_holds_no_message(line: str) -> None:
     assert read(line)[0] == []
 
 
@@ -67,10 +77,9 @@ def test_a_line_without_any_sign_of_a_message_holds_none(line: str) -> None:
         ('{"jsonrpc":"2.0","id":7,"result":{"n":', 7, ""),
         ('{"jsonrpc":"2.0","id":"7","result":nonsense}', "7", ""),
         ('{"id":7,"result":{"n":', 7, ""),
-        ('{"id":7.0,"result":{"n":', 7, ""),
-        ('{"result":{"n":NaN?},"jsonrpc":"2.0","id":7}', 7, ""),
-        ('{"result":{"n":NaN?},"id":7,"jsonrpc":"2.0"}', 7, ""),
-        ('{"result":{"n":NaN?},"id":7}', 7, ""),
+        ('{"a":', None, ""),
+        ('Loading... {"jsonrpc":"2.0","id":7,"result":{"n":', 7, ""),
+        ('{"result":{"n":NaN?},"jsonrpc":"2.0","id":7}', None, ""),
         ('{"result":{"id":3,"n":NaN?},"jsonrpc":"2.0"', None, ""),
         ('{"jsonrpc":"2.0","result":{"n":NaN?,"inner":{"id":3}}}', None, ""),
         ('{"jsonrpc":"2.0","id":7,"method":"ping","params":{', 7, "ping"),
@@ -81,7 +90,7 @@ def test_a_line_without_any_sign_of_a_message_holds_none(line: str) -> None:
         ),
     ],
 )
-def test_of_what_cannot_be_read_the_id_is_looked_for(
+def test_of_what_cannot_be_read_the_members_before_the_fault_count(
     text: str, identifier: object, method: str
 ) -> None:
     assert read(text)[0] == [(identifier, method)]
@@ -106,8 +115,16 @@ def test_an_answer_without_an_id_is_to_the_request_that_its_line_answers(
     assert answered(found) == answers
 
 
-def test_a_message_behind_half_of_another_one_is_read() -> None:
-    assert read(f'{{"jsonrpc":"2.0","id":7,"res{OTHER}')[0] == [(7, ""), json.loads(OTHER)]
+@pytest.mark.parametrize(
+    "line",
+    [
+        f'{{"jsonrpc":"2.0","id":7,"res{OTHER}',
+        f'{{"jsonrpc":"2.0","id":7,"result":{{"n":{OTHER}',
+        f'{{"jsonrpc":"2.0","id":7,"result":?}},{OTHER}',
+    ],
+)
+def test_of_several_messages_that_cannot_be_read_apart_no_id_is_known(line: str) -> None:
+    assert read(line)[0] == [(None, "")]
 
 
 def test_an_object_within_what_cannot_be_read_is_no_message() -> None:
@@ -115,5 +132,5 @@ def test_an_object_within_what_cannot_be_read_is_no_message() -> None:
     assert read(text)[0] == [(7, "")]
 
 
-def test_looking_for_messages_has_an_end() -> None:
+def test_what_nests_deep_and_cannot_be_read_is_one_fragment() -> None:
     assert read('{"jsonrpc":' + '{"a":' * 100_000)[0] == [(None, "")]

@@ -510,16 +510,12 @@ def test_answers_are_of_one_round() -> None:
     scene.end()
 
 
-def test_an_answer_that_may_be_to_several_calls_is_warned_of_once() -> None:
+def test_what_a_server_answers_to_a_notification_ends_no_call() -> None:
     scene = Scene()
     scene.call(2)
-    scene.call(3)
-    lost = {"id": None, "error": {"code": 5, "message": "m"}}
-    scene.world.say(scene.m, lost, lost)
-    assert scene.world.said == [
-        "server 'm' gave an answer without a usable id while several requests were in flight; "
-        "it ends the one that is left when the others ended"
-    ]
+    error = {"code": -32601, "message": "Method not found: notifications/cancelled"}
+    scene.world.say(scene.m, {"jsonrpc": "2.0", "id": None, "error": error})
+    assert scene.got() == []
 
 
 def test_an_answer_counts_once() -> None:

@@ -26,9 +26,9 @@ from core import (
 from mcpagg_runtime.base.catalogue import KINDS
 from mcpagg_runtime.base.client import Client
 from mcpagg_runtime.base.message import LARGE, read_message
-from mcpagg_runtime.base.protocol import CANCELLED, METHODS, PROGRESS, Method
+from mcpagg_runtime.base.protocol import CANCELLED, METHODS, MODERN_VERSION, PROGRESS, Method
 from mcpagg_runtime.serve.child import Child
-from mcpagg_runtime.serve.lost_answers import MAXIMUM_LOST, AnsweredNotifications
+from mcpagg_runtime.serve.unmatched import AnsweredNotifications
 
 PREFIX = '{"jsonrpc":"2.0",'
 
@@ -975,6 +975,21 @@ def test_an_answer_to_the_end_of_the_handshake_is_to_no_request(identifier: str,
     assert len(world.received(client)) == (0 if body == NAMED else 1)
 
 
+def test_who_answers_the_end_of_the_handshake_answers_other_notifications_too() -> None:
+    world = World({"a": ["t"]})
+    client, a = world.client(), world.ready("a")
+    world.say(a, f"{PREFIX}{NOT_FOUND}}}")
+    world.give_list(a)
+    for number in (1, 2, 3):
+        world.say(client, call(number, "a:t"))
+    world.say(client, cancelled(1))
+    world.say(a, result(4, {}), f"{PREFIX}{NOT_FOUND}}}")
+    assert world.received(client) == [result(2, {})]
+    world.say(a, f"{PREFIX}{NOT_FOUND}}}")
+    assert world.received(client) == [failure(3, -32601, "Method not found")]
+    assert world.idle()
+
+
 def test_a_second_answer_to_nothing_ends_a_request() -> None:
     world = World({"a": ["t"]})
     client, a = world.client(), world.ready("a")
@@ -992,15 +1007,43 @@ def test_a_late_answer_ends_no_other_call() -> None:
     assert world.received(client) == [result(2, {})]
 
 
-def test_a_lost_answer_of_several_calls_is_of_the_one_that_is_left() -> None:
-    world, client, a = lost_scene(3)
-    world.say(a, {"jsonrpc": "2.0", "id": None, "error": {"code": 5, "message": "m"}})
-    world.say(client, call(4, "a:t"))
-    world.say(a, result(4, {}), result(6, {}))
-    assert world.received(client) == [result(2, {}), result(4, {})]
-    world.say(a, result(3, {}))
-    assert world.received(client) == [result(1, {}), failure(3, 5, "m")]
+@pytest.mark.parametrize(
+    ("line", "how"),
+    [
+        (
+            '{"jsonrpc":"2.0","id":null,"error":{"code":5,"message":"m"}}',
+            'without the id of a request: {"code":5,"message":"m"}',
+        ),
+        ('{"jsonrpc":"2.0","result":{}}', "without the id of a request"),
+        ('{"jsonrpc":"2.0","id":0,"result":{}}', "with the id 0, which no request has had"),
+        ('{"jsonrpc":"2.0","result":?}', "that cannot be read: no JSON value at character 26"),
+    ],
+)
+@pytest.mark.parametrize("modern", [False, True])
+def test_an_answer_that_may_be_to_several_requests_ends_them_all_by_name(
+    line: str, how: str, modern: bool
+) -> None:
+    facts: Json = {"a": {"protocol": MODERN_VERSION}} if modern else {}
+    world = World({"a": ["t"], "b": ["t"]}, facts=facts)
+    client, a, b = world.client(), world.up("a"), world.up("b")
+    for number in (1, 2, 3):
+        world.say(client, call(number, "a:t"))
+    world.say(client, call(4, "b:t"))
+    world.say(a, line)
+    assert world.received(client) == [unusable(number, how) for number in (1, 2, 3)]
+    [*_, to_b] = world.received(b)
+    world.say(b, result(to_b["id"], {}))
+    assert world.received(client) == [result(4, {})]
     assert world.idle()
+
+
+def test_what_cannot_be_read_ends_the_one_request_whose_id_can_be_read() -> None:
+    world, client, a = lost_scene(2)
+    world.say(a, '{"jsonrpc":"2.0","id":4,"result":{"n":')
+    how = "that cannot be read: no JSON value at character 38"
+    assert world.received(client) == [unusable(2, how)]
+    world.say(a, result(3, {}))
+    assert world.received(client) == [result(1, {})]
 
 
 def test_no_server_waits_for_answers_of_a_client_whose_input_has_ended() -> None:
@@ -1019,19 +1062,6 @@ def test_no_server_waits_for_answers_of_a_client_whose_input_has_ended() -> None
     assert not world.core.owes(client)
 
 
-def test_an_answer_that_may_be_to_several_calls_is_warned_of_once() -> None:
-    lost = {"id": None, "error": {"code": 5, "message": "m"}}
-    world, _, a = lost_scene(4)
-    world.say(a, lost, lost)
-    assert world.said == [
-        "server 'a' gave an answer without a usable id while several requests were in flight; "
-        "it ends the one that is left when the others ended"
-    ]
-    world, _, a = lost_scene(1)
-    world.say(a, lost)
-    assert world.said == []
-
-
 def test_a_secret_in_an_odd_line_is_hidden_before_the_line_is_cut() -> None:
     world, _, a = lost_scene(0)
     world.secrets = {"correcthorse": "${K}"}
@@ -1039,26 +1069,6 @@ def test_a_secret_in_an_odd_line_is_hidden_before_the_line_is_cut() -> None:
     assert world.said == [
         f"""server 'a' wrote something else than JSON-RPC: "{"-" * 50}${{K}} and m\""""
     ]
-
-
-def test_as_many_lost_answers_as_calls_answer_them_all() -> None:
-    world, client, a = lost_scene(2)
-    world.say(a, *[{"id": None, "error": {"code": code, "message": "m"}} for code in (5, 6)])
-    assert [answer["id"] for answer in world.received(client)] == [1, 2]
-
-
-def test_a_call_that_is_cancelled_leaves_the_lost_answer_to_the_other_one() -> None:
-    world, client, a = lost_scene(2)
-    world.say(a, {"id": None, "error": {"code": 5, "message": "m"}})
-    world.say(client, notification("notifications/cancelled", {"requestId": 1}))
-    assert world.received(client) == [failure(2, 5, "m")]
-
-
-def test_of_a_child_that_loses_many_answers_nobody_waits() -> None:
-    world, client, a = lost_scene(100)
-    lost = {"id": None, "error": {"code": 5, "message": "m"}}
-    world.say(a, *[lost for _ in range(MAXIMUM_LOST + 1)])
-    assert [answer["id"] for answer in world.received(client)] == [*range(1, 101)]
 
 
 def test_a_request_of_a_child_that_cannot_be_read_is_refused() -> None:

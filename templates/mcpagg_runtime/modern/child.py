@@ -44,7 +44,7 @@ from mcpagg_runtime.modern.subscriptions import Streams
 from mcpagg_runtime.serve.clients import able, attributed_input
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.lifecycle import introduction_fault
-from mcpagg_runtime.serve.lost_answers import LostAnswers
+from mcpagg_runtime.serve.unmatched import FIRST_ID, AnsweredNotifications, unmatched_answers
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ class ModernChildPort:
         self._asking, self._info = "{}", ""
         """What the proxy says of itself in its own requests."""
         self._level = ""
-        self._lost = LostAnswers()
+        self._unasked = AnsweredNotifications()
         self._pending: dict[int, PendingRequest] = {}
         """By the id that the router knows them by."""
         self._streams = Streams(child, self._own, self._say)
@@ -237,7 +237,6 @@ class ModernChildPort:
         if one.sent:
             params = message.json("params").owned({"requestId": str(one.sent)}).text
             self._send(notification(CANCELLED, params))
-        self._settle_lost()
 
     def _take_back(self, one: PendingRequest) -> None:
         """Take back from the client what it was asked."""
@@ -274,7 +273,8 @@ class ModernChildPort:
     def receive(self, message: Message | Fragment) -> None:
         """Take what the child says; it asks nothing by requests of its own."""
         if isinstance(message, Fragment):
-            self._unreadable(message)
+            if not message.method:
+                self._unmatched(message)
         elif message.method is None:
             self._answered(message)
         elif message.id_text:
@@ -286,49 +286,30 @@ class ModernChildPort:
             self._streams.ended(minted(message.params.get("requestId")))
         else:
             self._say(notification(message.method, _unmarked(message)))
-        if self._lost.errors:
-            self._settle_lost()
 
     def _say(self, message: Message) -> None:
         """Let the router have what the child says, in the form that it knows."""
         self._effects.later(lambda: self._child.receive(message))
 
-    def _unreadable(self, fragment: Fragment) -> None:
-        """End what an answer that cannot be read is to, as soon as that is known."""
-        if fragment.method:
-            return
-        problem = self._connection.unusable(f"that cannot be read: {fragment.problem}")
-        if fragment.id is not None:
-            self._answered(failure(str(fragment.number), problem))
-        else:
-            self._lose(problem)
-
-    def _lose(self, problem: str) -> None:
-        """An answer is to nobody knows what: its request ends as soon as it is known which."""
-        owed = self._owed()
-        self._connection.warn_of_lost(owed)
-        self._lost.add(owed, problem)
-
     def _owed(self) -> set[int]:
         """Return what the child is to answer, by the ids that it knows."""
         return self._streams.awaited.union([one.sent for one in self._pending.values() if one.sent])
 
-    def _settle_lost(self) -> None:
-        """End the requests that answers without an id must have been for."""
-        for sent, problem in self._lost.settled(self._owed):
-            self._answered(failure(str(sent), problem))
+    def _unmatched(self, said: Message | Fragment) -> None:
+        """End what an answer that matches no request may be to."""
+        for answer in unmatched_answers(said, self._owed(), self._child.name):
+            self._answered(answer)
 
     def _answered(self, message: Message) -> None:
         sent = message.number
-        if message.id is None and not sent and message.is_response:
-            self._lose(self._connection.without_id(message))
-            return
         if sent in self._streams:
             self._streams.ended(sent, message.raw("error") if message.is_error else "")
             return
         found = [one for one in self._pending.values() if sent and one.sent == sent]
         if found:
             self._ended(found[0], message)
+        elif message.is_response and sent < FIRST_ID and not self._unasked.takes(message):
+            self._unmatched(message)
 
     def _ended(self, one: PendingRequest, message: Message) -> None:
         number, said = str(one.number), message.json("result")

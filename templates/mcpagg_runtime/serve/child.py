@@ -18,12 +18,13 @@ from mcpagg_runtime.base.protocol import (
     RESOURCE_UPDATED,
 )
 from mcpagg_runtime.serve.calls import CallQueue
-from mcpagg_runtime.serve.connection import FIRST_ID, Connection
+from mcpagg_runtime.serve.connection import Connection
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.lifecycle import CREATED, DOWN, STARTING, Lifecycle, introduction_fault
 from mcpagg_runtime.serve.lists import Lists
 from mcpagg_runtime.serve.masking import Masks
 from mcpagg_runtime.serve.server_requests import ServerRequests
+from mcpagg_runtime.serve.unmatched import FIRST_ID, unmatched_answers
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
@@ -210,7 +211,6 @@ class Child:
         self.lists.tick(now)
         self.calls.time_out(now)
         self.connection.give_up(now)
-        self._settle_lost()
         for call in self.requests.give_up(now, awaited=self.calls.any_waits):
             self.withdraw(call, lambda number: obj(requestId=number))
             self.calls.fail(call, NOT_KNOWN)
@@ -283,12 +283,10 @@ class Child:
             self._send_on()
         elif message.is_response and number < FIRST_ID:
             if not connection.unasked.takes(message):
-                connection.lose(connection.without_id(message))
+                self._unmatched(message)
         elif number:
             self.requests.late.ended(number)
             self.calls.flush()
-        if connection.lost.errors:
-            self._settle_lost()
 
     def _unreadable(self, fragment: Fragment) -> None:
         """End what a message that cannot be read was about."""
@@ -297,19 +295,13 @@ class Child:
             if fragment.id is not None:
                 refusal = error(PARSE_ERROR, f"Invalid message: {fragment.problem}")
                 self.connection.send(failure(id_text(fragment.id), refusal))
-            return
-        number = fragment.number
-        problem = self.connection.unusable(f"that cannot be read: {fragment.problem}")
-        if number in self.connection.owed():
-            self._answered(failure(str(number), problem))
-        elif fragment.id is None:
-            self.connection.lose(problem)
-            self._settle_lost()
+        else:
+            self._unmatched(fragment)
 
-    def _settle_lost(self) -> None:
-        """End the requests that answers without an id must have been for."""
-        for number, problem in self.connection.lost.settled(self.connection.owed):
-            self._answered(failure(str(number), problem))
+    def _unmatched(self, said: Message | Fragment) -> None:
+        """End what an answer that matches no request may be to."""
+        for answer in unmatched_answers(said, self.connection.owed(), self.name):
+            self._answered(answer)
 
     # What clients want of it
 
@@ -322,7 +314,6 @@ class Child:
     def withdraw(self, call: Call, params: Callable[[str], str]) -> None:
         """Take a call back; `params` makes those of the cancellation from its id."""
         self.calls.withdraw(call, params)
-        self._settle_lost()
         self.calls.flush()
 
     def _send_on(self) -> None:

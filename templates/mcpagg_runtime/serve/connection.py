@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.jsontext import Json, obj, spliced
-from mcpagg_runtime.base.message import Message, error, request
-from mcpagg_runtime.base.protocol import INTERNAL_ERROR
+from mcpagg_runtime.base.jsontext import Json, spliced
+from mcpagg_runtime.base.message import Message, request
 from mcpagg_runtime.serve.effects import FOREVER
-from mcpagg_runtime.serve.lost_answers import AnsweredNotifications, LostAnswers
 from mcpagg_runtime.serve.messages import read_line
+from mcpagg_runtime.serve.unmatched import FIRST_ID, AnsweredNotifications, failure_of
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any, Protocol
 
     from mcpagg_runtime.base.client import Client
@@ -49,20 +48,8 @@ if TYPE_CHECKING:
 
 # A call may take so many times as long as its limit, if its server reports progress.
 LONGEST_TIMES = 10
-# The first id of a request to a child. What answers a lower one, or none, is not late: it was never
-# asked. A higher one may be that of another client, where a server tells all of them everything.
-FIRST_ID = 1
-# Characters of an id that nobody knows.
-SHOWN_ID = 40
 # What stands for the message of a call that was sent: it may be large, and is never sent twice.
 _SENT = Message({})
-
-
-def wrong_id(message: Message) -> str:
-    """Say what is wrong with the id of a response that has none of ours."""
-    if message.id is None:
-        return "without the id of a request"
-    return f"with the id {message.id_text[:SHOWN_ID]}, which no request has had"
 
 
 class LegacyChildPort:
@@ -250,7 +237,6 @@ class Connection:
         self.effects = effects
         self.calls: dict[int, Call] = {}
         self.own: dict[int, OwnRequest] = {}
-        self.lost = LostAnswers()
         self.unasked = AnsweredNotifications()
         self._last_id = FIRST_ID - 1
         self._legacy = LegacyChildPort(child, effects, receive)
@@ -259,11 +245,10 @@ class Connection:
         self._masks: Masks | None = None
         self.warned = False
         """Whether it was said that the child's lines are odd."""
-        self._ambiguity_said = False
 
     def clear(self) -> None:
         """Forget one life."""
-        self.calls, self.own, self.lost = {}, {}, LostAnswers()
+        self.calls, self.own = {}, {}
         self.unasked = AnsweredNotifications()
         self.port = self._legacy
 
@@ -343,12 +328,6 @@ class Connection:
         """Return the ids of all requests in flight."""
         return {*self.own, *self.calls}
 
-    def lose(self, problem: str) -> None:
-        """An answer is to nobody knows what: its request ends as soon as it is known which."""
-        owed = self.owed()
-        self.warn_of_lost(owed)
-        self.lost.add(owed, problem)
-
     def say(self, text: str) -> None:
         """Write a line about the child on standard error."""
         self.effects.say(f"server '{self.name}' {text}")
@@ -359,27 +338,6 @@ class Connection:
             self.warned = True
             self.say(f"wrote something else than JSON-RPC: {oddity}")
 
-    def warn_of_lost(self, in_flight: Collection[int]) -> None:
-        """Say that an answer without an id may be to several requests; once."""
-        if len(in_flight) > 1 and not self._ambiguity_said:
-            self._ambiguity_said = True
-            how = "without a usable id while several requests were in flight"
-            self.say(f"gave an answer {how}; it ends the one that is left when the others ended")
-
     def gone(self, reason: str) -> str:
         """Return the error for what the child will not answer, naming it and the reason."""
-        data = obj(server=quote(self.name))
-        return error(INTERNAL_ERROR, f"Server '{self.name}' {reason}", data)
-
-    def unusable(self, how: str) -> str:
-        """Return the error that a request ends with whose answer is of no use."""
-        return self.gone(f"gave an answer {how}")
-
-    def without_id(self, message: Message) -> str:
-        """Return the error that a response without an id of ours means for its request.
-
-        A result is not passed on: it might reach another call than its own.
-        """
-        if message.is_error:
-            return message.raw("error")
-        return self.unusable(wrong_id(message))
+        return failure_of(self.name, reason)

@@ -146,8 +146,12 @@ class ProxyAggregator:
             raise CallFailed(server, {"message": "the aggregator was left before the answer"})
         found = json.loads(message.line())
         if "error" in found:
-            raise CallFailed(server, found["error"])
-        result: dict[str, Any] = found["result"]
+            error = found["error"]
+            text = error if isinstance(error, str) else json.dumps(error)
+            raise CallFailed(server, error if isinstance(error, dict) else {"message": text})
+        result = found["result"]
+        if not isinstance(result, dict):
+            raise CallFailed(server, {"message": f"the result is no object: {json.dumps(result)}"})
         return result
 
     def _owner(self, exposed: str) -> tuple[str, str]:

@@ -66,8 +66,8 @@ def call_tool(
     proxy = LocalClient(plan, folder)
     try:
         answer = _answer(proxy, {"name": name, "arguments": arguments})
-        if "result" not in answer:
-            for line in _told(plan, name, known, answer["error"]):
+        if type(answer.get("result")) is not dict:
+            for line in _told(plan, name, known, answer.get("error", "the result is no object")):
                 proxy.engine.say(line)
             return 1
     finally:
@@ -116,8 +116,9 @@ def _answer(proxy: LocalClient, params: dict[str, Any]) -> dict[str, Any]:
 def _told(plan: Plan, name: str, known: dict[str, Any], error: Any) -> Iterator[str]:
     """Say what a call was answered with instead of a result, and what may have been meant."""
     answer = error if type(error) is dict else {"message": error}
+    code = f" (code {answer['code']})" if "code" in answer else ""
     data = f" {json.dumps(answer['data'])}" if "data" in answer else ""
-    yield f"{answer.get('message')} (code {answer.get('code')}){data}"
+    yield f"{answer.get('message')}{code}{data}"
     if name in known:
         return
     server, sign, _ = name.partition(plan.options.separator)
