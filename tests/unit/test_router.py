@@ -882,7 +882,7 @@ def test_a_value_that_nests_too_deep_to_be_shown_is_no_fault() -> None:
 
 
 def lost_scene(count: int) -> tuple[World, Client, Child]:
-    """Return a child with calls 1 … `count` of a client in flight, which it knows as 3 …."""
+    """Return a child with calls 1 … `count` of a client in flight."""
     world = World({"a": ["t"]})
     client, a = world.client(), world.up("a")
     for number in range(1, count + 1):
@@ -898,26 +898,28 @@ def unusable(identifier: int, how: str) -> Json:
     ("line", "how"),
     [
         (
-            '{"jsonrpc":"2.0","id":3,"result":{"n":',
-            "that cannot be read: no JSON value at character 38",
+            '{"jsonrpc":"2.0","id":ID,"result":{"n":',
+            "that cannot be read: no JSON value at character END",
         ),
         ('{"jsonrpc":"2.0","resu', "that cannot be read: a member name is no JSON string"),
         ('{"jsonrpc":"2.0","result":{}}', "without the id of a request"),
         ('{"jsonrpc":"2.0","id":null,"result":{}}', "without the id of a request"),
-        ('{"jsonrpc":"2.0","id":[3],"result":{}}', "without the id of a request"),
+        ('{"jsonrpc":"2.0","id":[ID],"result":{}}', "without the id of a request"),
     ],
 )
 def test_an_answer_that_cannot_be_read_ends_its_call(line: str, how: str) -> None:
     world, client, a = lost_scene(1)
+    line = line.replace("ID", str(world.asked(a)[0]))
     world.say(a, line)
-    assert world.received(client) == [unusable(1, how)]
+    assert world.received(client) == [unusable(1, how.replace("END", str(len(line))))]
     assert world.idle()
 
 
 def test_what_cannot_be_read_beside_an_answer_doubles_nothing() -> None:
     world, client, a = lost_scene(1)
     half = '{"jsonrpc":"2.0","method":"notifications/message","params":[xx]}'
-    world.say(a, f'[{{"jsonrpc":"2.0","id":3,"result":{{}}}},{",".join([half] * 20)}]')
+    answer = json.dumps(result(world.asked(a)[0], {}))
+    world.say(a, f"[{answer},{','.join([half] * 20)}]")
     assert world.received(client) == [result(1, {})]
     assert len(world.said) == 1
     assert world.idle()
@@ -930,9 +932,10 @@ def test_an_error_without_an_id_is_the_one_call_s(identifier: str) -> None:
     assert world.received(client) == [failure(1, -32700, "m")]
 
 
-@pytest.mark.parametrize("identifier", ['"3"', "3.0", "30e-1"])
+@pytest.mark.parametrize("identifier", ['"ID"', "ID.0", "ID0e-1"])
 def test_an_id_may_come_back_in_another_type(identifier: str) -> None:
     world, client, a = lost_scene(1)
+    identifier = identifier.replace("ID", str(world.asked(a)[0]))
     world.say(a, f'{{"jsonrpc":"2.0","id":{identifier},"result":{{}}}}')
     assert world.received(client) == [result(1, {})]
 
@@ -983,7 +986,7 @@ def test_who_answers_the_end_of_the_handshake_answers_other_notifications_too() 
     for number in (1, 2, 3):
         world.say(client, call(number, "a:t"))
     world.say(client, cancelled(1))
-    world.say(a, result(4, {}), f"{PREFIX}{NOT_FOUND}}}")
+    world.say(a, result(world.asked(a)[1], {}), f"{PREFIX}{NOT_FOUND}}}")
     assert world.received(client) == [result(2, {})]
     world.say(a, f"{PREFIX}{NOT_FOUND}}}")
     assert world.received(client) == [failure(3, -32601, "Method not found")]
@@ -1001,9 +1004,10 @@ def test_a_second_answer_to_nothing_ends_a_request() -> None:
 def test_a_late_answer_ends_no_other_call() -> None:
     world, client, a = lost_scene(2)
     world.say(client, cancelled(1))
-    world.say(a, result(3, {}), result(3, {}), result(99, {}))
+    first, second = world.asked(a)
+    world.say(a, result(first, {}), result(first, {}), result(99, {}))
     assert world.received(client) == []
-    world.say(a, result(4, {}))
+    world.say(a, result(second, {}))
     assert world.received(client) == [result(2, {})]
 
 
@@ -1039,10 +1043,12 @@ def test_an_answer_that_may_be_to_several_requests_ends_them_all_by_name(
 
 def test_what_cannot_be_read_ends_the_one_request_whose_id_can_be_read() -> None:
     world, client, a = lost_scene(2)
-    world.say(a, '{"jsonrpc":"2.0","id":4,"result":{"n":')
-    how = "that cannot be read: no JSON value at character 38"
+    first, second = world.asked(a)
+    line = f'{{"jsonrpc":"2.0","id":{second},"result":{{"n":'
+    world.say(a, line)
+    how = f"that cannot be read: no JSON value at character {len(line)}"
     assert world.received(client) == [unusable(2, how)]
-    world.say(a, result(3, {}))
+    world.say(a, result(first, {}))
     assert world.received(client) == [result(1, {})]
 
 
