@@ -22,8 +22,7 @@ from mcpagg.problems import (
 )
 
 if TYPE_CHECKING:
-    import argparse
-
+    from mcpagg.arguments import Run
     from mcpagg.compilation import Compilation
     from mcpagg.console import Console
     from mcpagg.options import Commands, Source
@@ -119,7 +118,7 @@ def _compiled(
     source: Source,
     file: Path | None,
     advised: Commands,
-    chosen: argparse.Namespace,
+    chosen: Run,
     console: Console,
 ) -> Compilation:
     """Compile; a fault is reported in the form that is asked for, too."""
@@ -157,7 +156,7 @@ def _login(source: Source, name: str) -> int:
     return 0
 
 
-def _pin(source: Source, chosen: argparse.Namespace) -> int:
+def _pin(source: Source, chosen: Run) -> int:
     """Say which versions to write, or write them; a server that fails has none."""
     from mcpagg.compiling import find_versions, with_versions
     from mcpagg.console import Console
@@ -181,7 +180,7 @@ def _pin(source: Source, chosen: argparse.Namespace) -> int:
     return ChildFault.exit_code if failed else 0
 
 
-def _dry_run(source: Source, file: Path | None, chosen: argparse.Namespace) -> int:
+def _dry_run(source: Source, file: Path | None, chosen: Run) -> int:
     from mcpagg.compiling import dry_run
     from mcpagg.console import Console
     from mcpagg.dry_run import as_json, as_text, errors_as_json

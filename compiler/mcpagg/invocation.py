@@ -8,7 +8,6 @@ option from the file that it replaces.
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import sys
@@ -17,77 +16,53 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from mcpagg.arguments import CONFIG_VARIABLE, argument_parser
+from mcpagg.arguments import CONFIG_VARIABLE, Run, argument_parser
 from mcpagg.options import PROGRAM, Options, Source, flag_of
 from mcpagg.printing import say
 from mcpagg.problems import ConfigError, Problem
 from mcpagg.review import STRUCTURAL
 
 _SURROGATE = re.compile("[\ud800-\udfff]")  # a byte that is no UTF-8, as Python reads it
-UNRECORDED: dict[str, Any] = {
-    "config": None,
-    "output": None,
-    "client": None,
-    "dry_run": False,
-    "check": False,
-    "offline": False,
-    "refresh": [],
-    "login": None,
-    "pin": False,
-    "yes": False,
-    "report": "text",
-    "fail_on": [],
-    "structural": False,
-    "against": None,
-    "page": None,
-    "sign": None,
-    "sbom": None,
-    "quiet": False,
-    "verbose": False,
-}
-"""What is no part of `Options`, so that the file does not record it, with the defaults."""
 
 
-def parse(words: list[str]) -> argparse.Namespace:
+def parse(words: list[str]) -> Run:
     """Parse the arguments; where FILE is compared or renewed, it says what is not given.
-
-    Options that are neither given nor recorded are absent, so that `Options` has their defaults.
 
     Raises:
         ConfigError: they cannot be understood, or need a file and there is none.
     """
-    chosen = {**UNRECORDED, **argument_parser().given(words)}
-    is_login = chosen["login"] and chosen["output"]
-    if chosen["check"] or chosen["offline"] or chosen["refresh"] or is_login:
-        chosen = _with_recorded(chosen)
-    return argparse.Namespace(**chosen)
+    given = argument_parser().given(words)
+    asked = Run.of(given)
+    if asked.check or asked.offline or asked.refresh or (asked.login and asked.output):
+        return Run.of(_with_recorded(asked, given))
+    return asked
 
 
-def _with_recorded(chosen: dict[str, Any]) -> dict[str, Any]:
-    """Add the options and the config that the file to be compared or rebuilt records."""
+def _with_recorded(asked: Run, given: dict[str, Any]) -> dict[str, Any]:
+    """Add to what is given what the file to be compared or rebuilt records, and its config."""
     from mcpagg.recorded import recorded_command
 
-    output = chosen["output"] or "-"
+    output = asked.output or "-"
     if output == "-":
         raise ConfigError(PROGRAM, [Problem("", "--check, --offline and --refresh need -o FILE")])
     recorded = recorded_command(Path(output))
     if recorded is None:
-        if chosen["config"] is None and not Path(output).exists():
+        if asked.config is None and not Path(output).exists():
             raise ConfigError(output, [Problem("", "does not exist", "compile it first")])
         if Path(output).exists():
             say(f"{output}: warning: records no options that can be read; give those that it needs")
-        return chosen
+        return given
     try:
         before = argument_parser().given(recorded)
     except ConfigError as problem:
         raise ConfigError(f"{output}: its recorded command", problem.problems) from None
     config = before.pop("config", "-")
-    if chosen["config"] is None and chosen["client"] is None and config != "-":
-        chosen["config"] = os.path.join(os.path.dirname(output), config)
-    return {**before, **chosen}
+    if asked.config is None and asked.client is None and config != "-":
+        before["config"] = os.path.join(os.path.dirname(output), config)
+    return {**before, **given}
 
 
-def chosen_source(chosen: argparse.Namespace) -> Source:
+def chosen_source(chosen: Run) -> Source:
     """Read the config that is asked for, with the options that are given.
 
     Raises:
@@ -95,23 +70,23 @@ def chosen_source(chosen: argparse.Namespace) -> Source:
     """
     if faults := [Problem("", what) for what, is_so in _contradictions(chosen) if is_so]:
         raise ConfigError(PROGRAM, faults)
+    name = chosen.config or os.environ.get(CONFIG_VARIABLE)
     if chosen.client:
         from mcpagg.clients import find_config
 
-        home, here = Path.home(), Path.cwd()
-        chosen.config = str(
-            find_config(
-                chosen.client, home=home, environ=os.environ, platform=sys.platform, cwd=here
-            )
+        home, here, platform = Path.home(), Path.cwd(), sys.platform
+        found = find_config(
+            chosen.client, home=home, environ=os.environ, platform=platform, cwd=here
         )
-    name = chosen.config or os.environ.get(CONFIG_VARIABLE)
+        name = str(found)
     if not name:
         remedy = (
             "give its path, '-' for standard input, or --from CLIENT for that of a client, "
             f"or set {CONFIG_VARIABLE}"
         )
         raise ConfigError(PROGRAM, [Problem("", "no config is given", remedy)])
-    options = _options(chosen)
+    options = chosen.options
+    _check_options(options)
     if name == "-":
         return Source(_standard_input(), "-", Path.cwd(), options)
     try:
@@ -122,7 +97,7 @@ def chosen_source(chosen: argparse.Namespace) -> Source:
     return Source(text, name, Path(name).parent, options, chosen.client or "")
 
 
-def _contradictions(chosen: argparse.Namespace) -> Iterator[tuple[str, object]]:
+def _contradictions(chosen: Run) -> Iterator[tuple[str, object]]:
     """Yield what cannot be had together, and whether it is asked for."""
     changes = chosen.report in ("markdown", "sarif")
     compares = chosen.check or chosen.output not in (None, "-")
@@ -149,21 +124,15 @@ def _contradictions(chosen: argparse.Namespace) -> Iterator[tuple[str, object]]:
     yield "--structural leaves nothing of what --fail-on names", nothing
 
 
-def _options(chosen: argparse.Namespace) -> Options:
-    """Return the options that the file will record.
+def _check_options(options: Options) -> None:
+    """Refuse options whose values cannot be used, or must not be recorded.
 
     Raises:
-        ConfigError: a value cannot be used, or must not be recorded.
+        ConfigError: naming each.
     """
-    given: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value
-        for key, value in vars(chosen).items()
-        if key not in UNRECORDED
-    }
-    options = Options(**given)
     if faults := [
         Problem("", f"{flag_of(key)} holds what is no text in UTF-8")
-        for key, value in given.items()
+        for key, value in asdict(options).items()
         if _SURROGATE.search("".join(value) if isinstance(value, tuple) else str(value))
     ]:
         raise ConfigError(PROGRAM, faults)
@@ -176,7 +145,6 @@ def _options(chosen: argparse.Namespace) -> Options:
         raise ConfigError(PROGRAM, [Problem("", "--define needs NAME=VALUE")])
     if not options.allow_secrets and (faults := _credentials(options)):
         raise ConfigError(PROGRAM, faults)
-    return options
 
 
 def _standard_input() -> bytes:

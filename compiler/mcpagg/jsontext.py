@@ -1,6 +1,6 @@
 """JSON as the compiler reads and prints it: a child's numbers keep the text that they came in.
 
-Neither direction depends on how deep a value nests, nor on the version of the interpreter.
+What nests deep is printed without recursion.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from collections.abc import Callable
 from json.encoder import encode_basestring_ascii
 from typing import Any
 
-from mcpagg_runtime.base.jsontext import Malformed
-from mcpagg_runtime.base.jsontext import parse as parse_deep
+from mcpagg_runtime.base.jsontext import BEYOND_DEPTH, Malformed
 
 
 class ExactNumber(float):
@@ -36,17 +35,15 @@ _ENCODER = json.JSONEncoder(allow_nan=False)
 
 
 def loads(text: str) -> Any:
-    """Read a text as one JSON value, of any depth.
-
-    Numbers keep their text down to the depth that the scanner of the interpreter reaches.
+    """Read a text as one JSON value, in which numbers keep their text.
 
     Raises:
-        Malformed: it is none.
+        Malformed: it is none, or nests deeper than the interpreter goes.
     """
     try:
         return json.loads(text, parse_float=_float, parse_int=_int, parse_constant=ExactNumber)
     except RecursionError:
-        return parse_deep(text)
+        raise Malformed(BEYOND_DEPTH) from None
     except ValueError as problem:
         raise Malformed(str(problem)) from None
 

@@ -1,12 +1,18 @@
-"""The options of a compilation, as plain values, and the commands by which a file records them."""
+"""The options of a compilation, each declared once, and the commands by which a file records them.
+
+A field of `Options` is an option: the parser (`arguments`), what the file records, what the runtime
+acts upon and all defaults are made of these fields.
+"""
 
 from __future__ import annotations
 
 import os
 import shlex
-from dataclasses import asdict, dataclass, field
+from argparse import ArgumentTypeError
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from mcpagg.literal import HIDDEN
 from mcpagg.problems import ConfigError
@@ -14,57 +20,161 @@ from mcpagg.problems import ConfigError
 if TYPE_CHECKING:
     from mcpagg.spec import ProxySpec
 
+T = TypeVar("T")
+
 PROGRAM = "mcpagg-compile"
 UNSHOWN = "(its arguments hold characters that cannot be shown: give them again)"
 
 CONNECT_SECONDS = 60.0
 
-RUNTIME_OPTIONS = (
-    "separator",
-    "names",
-    "start",
-    "on_drift",
-    "restart",
-    "env",
-    "timeout",
-    "connect_timeout",
-    "idle_stop",
-    "allow_failed",
+
+Takes = tuple[str, Callable[[str], object]]
+"""What `--help` calls the value of an option, and what makes it of a word.
+
+The latter raises ArgumentTypeError with what is wrong.
+"""
+
+
+class Option(NamedTuple):
+    """How an option is given on the command line, beside its name, its type and its default."""
+
+    group: str
+    """The heading under which `--help` has it."""
+    says: str | Mapping[str, str]
+    """What it means, or {word or glob: what that means} of one that takes no other words."""
+    takes: Takes = "", str
+    flags: tuple[str, ...] = ()
+    """How it is spelled, if not as its field."""
+    action: Any = None
+    """What argparse does with its value, if not what its default says."""
+    runtime: bool = False
+    """Whether the emitted file acts upon it."""
+
+
+def option(
+    default: T, group: str, says: str | Mapping[str, str], takes: Takes = ("", str), **more: Any
+) -> T:
+    """Return the field of an option, which says all that there is to say of it.
+
+    Its default says what it takes: nothing if that is False, any number of words if it is a tuple.
+    """
+    found: T = field(default=default, metadata={"option": Option(group, says, takes, **more)})
+    return found
+
+
+def options_of(declared: type) -> dict[str, tuple[Option, Any]]:
+    """Return {name: (how it is given, its default)} of the options that a dataclass declares."""
+    return {
+        one.name: (one.metadata["option"], one.default)
+        for one in fields(declared)
+        if "option" in one.metadata
+    }
+
+
+def _mark(text: str) -> str:
+    if not text.strip() or HIDDEN.search(text):
+        raise ArgumentTypeError(f"{text!r} cannot be seen")
+    return text
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < float("inf"):
+        raise ArgumentTypeError(f"{text!r} is no number of seconds above 0")
+    return value
+
+
+def _bytes(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise ArgumentTypeError(f"{text!r} is no number of bytes above 0")
+    return int(text)
+
+
+NAME, TOOLS, FILE = ("NAME", str), ("SERVER:TOOL", str), ("FILE", str)
+MARK, OWN_NAME, SECONDS, BYTES = ("S", _mark), ("NAME", _mark), ("S", _seconds), ("N", _bytes)
+
+CHOSEN = "servers and tools"
+BEHAVIOUR = "how the proxy works"
+JUDGED = "what is refused"
+
+_NAMES = {
+    "auto": "server:tool, but portable names to clients known to need them (default)",
+    "spec": "server:tool to all",
+    "portable": "server_tool to all, of letters, digits, '_' and '-'",
+    "bare": "the tool's own name",
+}
+_START = {
+    "eager": "servers start with the client (default)",
+    "lazy": "each at its first call",
+}
+_DRIFT = {
+    "live": "list what a server offers now (default)",
+    "warn": "list what was compiled all the same",
+    "refuse": "list what is unchanged, and refuse calls of anything else",
+}
+_RESTART = {
+    "never": "a server that is down stays down (default)",
+    "on-call": "its next call starts it again",
+}
+_ENV = {
+    "inherit": "servers get the environment of the proxy (default)",
+    "minimal": "what any program needs, and their own `env`",
+}
+_SERVE = {
+    "stdio": "one client on standard input and output (default)",
+    "stdio,http": "also many over HTTP: FILE --http, or uvicorn FILE:app",
+}
+_ALLOW_FAILED = (
+    "go on without servers that fail, or lack a variable, a program, a file or a folder;"
+    " one that FILE has stays as it is there"
 )
-"""The options that the emitted file acts upon."""
+_IGNORE = "a finding that is no fault, by its name in brackets (globs, repeatable)"
+_IDLE = "end a server idle for so long; default no"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """Options that decide what is emitted. Times are in seconds, None for no limit.
 
-    The command that the emitted file records has every one that differs from its default.
+    The command that the emitted file records has every one that differs from its default, in this
+    order. Options that only steer one run are those of `arguments.Run`.
     """
 
-    name: str | None = None
-    separator: str = ":"
-    names: str = "auto"
-    start: str = "eager"
-    on_drift: str = "live"
-    restart: str = "never"
-    env: str = "inherit"
-    timeout: float | None = None
-    connect_timeout: float = CONNECT_SECONDS
-    idle_stop: float | None = None
-    only: tuple[str, ...] = ()
-    skip: tuple[str, ...] = ()
-    expose: tuple[str, ...] = ()
-    hide: tuple[str, ...] = ()
-    define: tuple[str, ...] = ()
-    profile: tuple[str, ...] = ()
-    allow_failed: bool = False
-    allow_secrets: bool = False
-    stdio_only: bool = False
-    strict: bool = False
-    max_bytes: int | None = None
-    ignore: tuple[str, ...] = ()
-    serve: str | None = None
-    """`stdio` or `stdio,http`; None for what the config's `serverTransport` says."""
+    name: str | None = option(
+        None, BEHAVIOUR, "the proxy's own name; default from the config's", OWN_NAME
+    )
+    separator: str = option(
+        ":", BEHAVIOUR, "between server and tool in names; default ':'", MARK, runtime=True
+    )
+    names: str = option("auto", BEHAVIOUR, _NAMES, runtime=True)
+    start: str = option("eager", BEHAVIOUR, _START, runtime=True)
+    on_drift: str = option("live", BEHAVIOUR, _DRIFT, runtime=True)
+    restart: str = option("never", BEHAVIOUR, _RESTART, runtime=True)
+    env: str = option("inherit", BEHAVIOUR, _ENV, runtime=True)
+    timeout: float | None = option(None, BEHAVIOUR, "per call; default none", SECONDS, runtime=True)
+    connect_timeout: float = option(
+        CONNECT_SECONDS, BEHAVIOUR, "per start; default 60", SECONDS, runtime=True
+    )
+    idle_stop: float | None = option(None, BEHAVIOUR, _IDLE, SECONDS, runtime=True)
+    only: tuple[str, ...] = option((), CHOSEN, "this server (repeatable)", NAME)
+    skip: tuple[str, ...] = option((), CHOSEN, "not this server (repeatable)", NAME)
+    expose: tuple[str, ...] = option((), CHOSEN, "offer (globs, repeatable)", TOOLS)
+    hide: tuple[str, ...] = option((), CHOSEN, "withhold (globs, repeatable)", TOOLS)
+    define: tuple[str, ...] = option(
+        (), CHOSEN, "an editor's variable (repeatable)", ("NAME=VALUE", str)
+    )
+    profile: tuple[str, ...] = option((), CHOSEN, "this profile of `mcpagg` in the config", NAME)
+    allow_failed: bool = option(False, CHOSEN, _ALLOW_FAILED, runtime=True)
+    allow_secrets: bool = option(False, JUDGED, "take literal credentials; writes FILE 0600")
+    stdio_only: bool = option(False, JUDGED, "refuse all but the standard stdio config")
+    strict: bool = option(False, JUDGED, "fail (2) for what clients refuse or texts hide")
+    max_bytes: int | None = option(None, JUDGED, "fail (2) if the list of tools is larger", BYTES)
+    ignore: tuple[str, ...] = option((), JUDGED, _IGNORE, ("RULE[=SERVER:TOOL]", str))
+    serve: str | None = option(None, BEHAVIOUR, _SERVE)
+    """None for what the config's `serverTransport` says."""
 
     @property
     def minimal(self) -> bool:
@@ -73,7 +183,8 @@ class Options:
 
     def runtime(self) -> dict[str, object]:
         """Return the options that the emitted file acts upon, by the runtime's names."""
-        return {name: getattr(self, name) for name in RUNTIME_OPTIONS}
+        declared = options_of(Options).items()
+        return {name: getattr(self, name) for name, (how, _) in declared if how.runtime}
 
     def http(self, spec: ProxySpec) -> dict[str, Any] | None:
         """Return what is said of serving over HTTP, None for a proxy that does not.
@@ -86,9 +197,9 @@ class Options:
     def words(self) -> list[str]:
         """Return the options that differ from their defaults, as words of a command line."""
         words: list[str] = []
-        defaults = Options()
-        for key, value in asdict(self).items():
-            if value == getattr(defaults, key):
+        for key, (_, default) in options_of(Options).items():
+            value = getattr(self, key)
+            if value == default:
                 continue
             flag = flag_of(key)
             if value is True:

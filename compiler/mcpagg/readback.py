@@ -70,11 +70,10 @@ def _says(text: Any, value: Any) -> bool:
     if not isinstance(text, str):
         return False
     read = loads(text)
-    with suppress(ValueError):  # a number that keeps its text, or a value that nests deep
+    with suppress(ValueError):  # a number that keeps its text
         if marshal.dumps(read, _PLAIN) == marshal.dumps(value, _PLAIN):  # as ==, but 1 is not true
             return True
-    # Of values that nest deep, numbers do not keep their text.
-    return dumps(read) in (wanted := dumps(value), dumps(loads(wanted)))
+    return dumps(read) == dumps(value)
 
 
 def read_tables(text: str, names: Container[str]) -> dict[str, Any]:

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from mcpagg.approval import Approval
+from mcpagg.config.findings import Place
+from mcpagg.config.validation import validated
 from mcpagg.jsontext import loads
 from mcpagg.output import content
 from mcpagg.problems import ConfigError, Problem, meant
@@ -61,29 +64,46 @@ def read_contents(file: Path, rebuild: str = "") -> Contents:
     Raises:
         ConfigError: the file cannot be read, or is none that mcpagg-compile wrote.
     """
-    text = _read(file)
-    try:
-        # Of the data alone: what a merge has left in the header or the runtime does not matter.
-        sections = cut(text)
-        found = read_tables(sections.data if sections else "", {*TABLES, "SNAPSHOT"})
-        tables = {name: loads(found.get(name, "[]")) for name in TABLES}
-        children = tuple(
-            _child(name, tables["CHILDREN"][name], lists, tables["SERVERS"][name])
-            for name, lists in found["SNAPSHOT"].items()
-            if name  # what has none are the composite tools, which are built anew
+    from mcpagg.recorded_models import File
+
+    root = Place()
+    tables = _tables(_read(file), file.name, root)
+    if root.errors or validated(File, tables, root) is None:
+        problems = [replace(one, remedy=f"compile it anew: {rebuild}") for one in root.errors]
+        raise ConfigError(str(file), problems)
+    children = tuple(
+        _child(name, tables["CHILDREN"][name], lists, tables["SERVERS"][name])
+        for name, lists in tables["SNAPSHOT"].items()
+        if name  # what has none are the composite tools, which are built anew
+    )
+    failed, kept = (tuple(tables.get(name, ())) for name in ("FAILED", "KEPT"))
+    snapshot = Snapshot(children, failed, kept)
+    return Contents(tables["SERVERS"], snapshot, tables.get("APPROVAL", {}))
+
+
+def _tables(text: str, name: str, root: Place) -> dict[str, Any]:
+    """Return the tables of a text as JSON-like values; `name` is what its file is called."""
+    # Of the data alone: what a merge has left in the header or the runtime does not matter.
+    sections = cut(text)
+    with suppress(SyntaxError, ValueError):
+        if sections:
+            found: dict[str, Any] = _values(read_tables(sections.data, {*TABLES, "SNAPSHOT"}))
+            return found
+    what = "holds no snapshot that can be read"
+    if _CONFLICT in text:
+        what = (
+            "holds a conflict of a merge in its tables: take the file of one side "
+            f"(git checkout --ours {name}), and give --refresh NAME for each server of the other"
         )
-        failed, kept = (tuple(tables[name]) for name in ("FAILED", "KEPT"))
-        approval = tables["APPROVAL"] or {}
-        return Contents(tables["SERVERS"], Snapshot(children, failed, kept), approval)
-    except (SyntaxError, ValueError, KeyError, AttributeError, TypeError) as problem:
-        what = f"holds no snapshot that can be read ({type(problem).__name__})"
-        if _CONFLICT in text:
-            what = (
-                "holds a conflict of a merge in its tables: take the file of one side "
-                f"(git checkout --ours {file.name}), and give --refresh NAME for each server of "
-                "the other"
-            )
-        raise ConfigError(str(file), [Problem("", what, f"compile it anew: {rebuild}")]) from None
+    root.error(what)
+    return {}
+
+
+def _values(texts: Any) -> Any:
+    """Return tables as JSON-like values: each string of them is a JSON text."""
+    if isinstance(texts, dict):
+        return {key: _values(text) for key, text in texts.items()}
+    return loads(texts) if isinstance(texts, str) else texts
 
 
 def recorded_command(file: Path) -> list[str] | None:
@@ -112,14 +132,14 @@ def _read(file: Path) -> str:
 
 
 def _child(
-    name: str, facts: dict[str, Any], lists: dict[str, str], row: dict[str, Any]
+    name: str, facts: dict[str, Any], lists: dict[str, Any], row: dict[str, Any]
 ) -> ChildSnapshot:
-    about = loads(lists["server"])
+    about = lists["server"]
     handshake = {}
     if "handshake" in facts:
         declared = about["handshakeCapabilities"]
         handshake = {"protocolVersion": facts["handshake"], "capabilities": declared}
-    items: dict[str, Any] = {kind.name: tuple(loads(lists.get(kind.name, "[]"))) for kind in KINDS}
+    items: dict[str, Any] = {kind.name: tuple(lists.get(kind.name, ())) for kind in KINDS}
     return ChildSnapshot(
         name=name,
         protocol=facts["protocol"],

@@ -29,8 +29,7 @@ from mcpagg.problems import ConfigError, Drift, Problem, count
 from mcpagg.review import CLASSES, STRUCTURAL
 
 if TYPE_CHECKING:
-    import argparse
-
+    from mcpagg.arguments import Run
     from mcpagg.compilation import Compilation
 
 FRAMEWORK_HINT = (
@@ -49,7 +48,7 @@ UNGUARDED = (
 SUMMARY_WIDTH = 100
 
 
-def check_targets(file: Path | None, chosen: argparse.Namespace) -> None:
+def check_targets(file: Path | None, chosen: Run) -> None:
     """Refuse, before anything is started, what could not be written in the end.
 
     Raises:
@@ -71,7 +70,7 @@ def check_targets(file: Path | None, chosen: argparse.Namespace) -> None:
         raise ConfigError("--against", [Problem("", f"there is no file {chosen.against}")])
 
 
-def compare(file: Path, result: Compilation, chosen: argparse.Namespace, again: str) -> None:
+def compare(file: Path, result: Compilation, chosen: Run, again: str) -> None:
     """Report how FILE differs from a compilation; `again` is the command that compiles it.
 
     Raises:
@@ -111,14 +110,14 @@ def _holds_alike(file: Path, result: Compilation) -> bool:
     return held(file.read_bytes()) == held(pack(result))
 
 
-def _before(file: Path, chosen: argparse.Namespace) -> tuple[Path, str]:
+def _before(file: Path, chosen: Run) -> tuple[Path, str]:
     """Return what FILE is compared with, and what that is called where it is another file."""
     if chosen.against:
         return Path(chosen.against), Path(chosen.against).name
     return file, ""
 
 
-def write_file(file: Path, result: Compilation, chosen: argparse.Namespace) -> None:
+def write_file(file: Path, result: Compilation, chosen: Run) -> None:
     """Write FILE, and report what it has and what has changed in it.
 
     Raises:
@@ -148,9 +147,7 @@ def _content(file: Path, result: Compilation) -> bytes:
     return pack(result)
 
 
-def write_page(
-    page: Path, file: Path | None, result: Compilation, chosen: argparse.Namespace
-) -> None:
+def write_page(page: Path, file: Path | None, result: Compilation, chosen: Run) -> None:
     """Write the page of a compilation, with what changes of `file` if that was compiled before.
 
     Raises:
@@ -201,7 +198,7 @@ def _summary(file: Path, result: Compilation, verbose: bool) -> Iterator[str]:
         yield FRAMEWORK_HINT
 
 
-def _next(file: Path, result: Compilation, chosen: argparse.Namespace) -> Iterator[str]:
+def _next(file: Path, result: Compilation, chosen: Run) -> Iterator[str]:
     """Say how a client is told of a file: the client whose config was compiled."""
     from mcpagg.clients import client_of
     from mcpagg.pasting import for_extension, start_of, to_paste

@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:fe1e9bc7e3967bede370c02a74ca3c2059f54d4af2a66a883ca4a396baa1a073 (mcpagg 0.1.0; without composite, entries, http, masking, narrowing, remote, repeated, urls)
+#   runtime:  sha256:87b57465f6301fee696f8656f64850523c419e338d59cf81f82e10f0add18ad6 (mcpagg 0.1.0; without composite, entries, http, masking, narrowing, remote, repeated, urls)
 
 import sys
 
@@ -1056,11 +1056,6 @@ class Opening:
   self.unanswered = b""
   self.owed = b""
   self.ended = False
-  self.called = ""
-  self.spawned = None
-  self.stopped = False
- def stop(self, *_):
-  self.stopped = True
 
 # start/waiting.py: Waits for more on standard input, as briefly as a start does.
 LOOK_AGAIN_SECONDS = 0.001
@@ -1163,20 +1158,11 @@ class Prepared:
    self.spelling = spelling_for(self.options["names"], name)
    self.capable = is_capable(params.get("capabilities"))
    return self._introduction(spoken(params.get("protocolVersion")))
-  if method == "tools/call" and self.opening.initialized:
-   self.opening.called = self._server_of(params.get("name"))
   if params:
    return None
   if method == "ping":
    return "{}"
   return self._list(*self.lists[method]) if method in self.lists else None
- def _server_of(self, tool):
-  routes, _ = scan(self.tables["tools"], 0)
-  for server, rows in routes.items():
-   for exposed, row in rows.items():
-    if tool == exposed or (row and tool == row[1]):
-     return str(server)
-  return ""
  def _introduction(self, version):
   tables = self.tables
   info = f'{{"name":{quote(tables["name"])},"version":"{version_of(self.children)}"}}'
@@ -1212,11 +1198,6 @@ def main(tables, file):
    opening = prepared.serve()
    if opening.ended and not opening.unanswered:
     _exit(0)
-   if opening.called:
-    for number in ENDING:
-     on_signal(number, opening.stop)
-    load_part("spawn")
-    opening.spawned = spawn_early(tables, file, opening.called)
  load_part("base")
  run(tables, file, opening)
 
@@ -1273,8 +1254,12 @@ def __getattr__(name):
 
 # The parts that a start does not need: Python source, compiled when it is first needed.
 define_part("spawn", r'''
+from itertools import chain
 import errno
 import os
+import re
+import string
+import subprocess
 import sys
 try:
  from _sha2 import sha256
@@ -1336,10 +1321,13 @@ class SessionGroup:
 
 # spawn/variables.py: Variables: references to them inside config strings, and the files that set them.
 CONFIG_FOLDER = "workspaceFolder"
-_DIGITS = frozenset("0123456789")
-_LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_")
-_UNRESERVED = _LETTERS | _DIGITS | frozenset(".~-")
+_NAME = "([A-Za-z_][A-Za-z0-9_]*)"
+_UNBRACED = re.compile(rf"\$(?:\$|{_NAME})")
+_VARIABLE = re.compile(rf"\$(?:\$|{_NAME}|\{{(?:env:|(?!env:)){_NAME}(?::-([^}}]*))?\}})")
+_UNRESERVED = string.ascii_letters + string.digits + "_.~-"
 _DOTENV_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
+_DOTENV_ESCAPE = re.compile(r"\\([nrt\"\\])")
+_DOTENV_QUOTED = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\[nrt\"\\]|\\(?![nrt\"\\]))*)\"")
 
 class MissingVariable(Exception):
  def __init__(self, name):
@@ -1376,48 +1364,17 @@ def pieces(text):
  yield text[start:], "", None
 
 def dollars(text):
- closed = text.rfind("}")
- index = text.find("$")
- while index >= 0:
-  if text.startswith("$$", index):
-   yield index, index + 2, "", None
-   end = index + 2
-  else:
-   name, default, end = _reference_at(text, index, closed)
-   if name:
-    yield index, end, name, default
-  index = text.find("$", end)
-
-def _reference_at(text, index, closed):
- braced = text.startswith("${", index)
- none = "", None, index + 1
- start = index + 1 + braced
- if text.startswith("env:", start) and braced:
-  start += 4
- end = start
- while end < len(text) and (text[end] in _LETTERS or (end > start and text[end] in _DIGITS)):
-  end += 1
- name = text[start:end]
- if not name or not braced:
-  return (name, None, end) if name else none
- if text.startswith("}", end):
-  return name, None, end + 1
- if text.startswith(":-", end) and end < closed:
-  close = text.find("}", end)
-  return name, text[end + 2 : close], close + 1
- return none
+ closed = text.rfind("}") + 1
+ found = chain(_VARIABLE.finditer(text, 0, closed), _UNBRACED.finditer(text, closed))
+ for match in found:
+  plain, *braced = match.groups()
+  name, default = (plain, None) if plain or not braced else braced
+  yield match.start(), match.end(), name or "", default
 
 def percent_encoded(text, kept=""):
- return "".join(
-  [
-   (
-    char
-    if char in _UNRESERVED or char in kept
-    else "".join([f"%{byte:02X}" for byte in char.encode("utf-8", "surrogateescape")])
-   )
-   for char in text
-  ]
- )
+ unchanged = (_UNRESERVED + kept).encode("ascii")
+ octets = text.encode("utf-8", "surrogateescape")
+ return "".join([chr(one) if one in unchanged else f"%{one:02X}" for one in octets])
 
 def parse_env_file(text):
  if "\0" in text:
@@ -1432,26 +1389,17 @@ def parse_env_file(text):
    continue
   value = value.lstrip()
   if value[:1] in ("'", '"'):
-   quoted, after = _quoted_value(value + "\n" + rest)
+   quoted = _DOTENV_QUOTED.match(whole := f"{value}\n{rest}")
    if quoted is not None:
-    found[name], rest = quoted, after
+    single, double = quoted.groups()
+    found[name] = single if double is None else _unescaped(double)
+    rest = whole[quoted.end() :].partition("\n")[2]
     continue
   found[name] = (" " + value).partition(" #")[0].strip()
  return found
 
-def _quoted_value(text):
- quote, index = text[0], 1
- parts = []
- while index < len(text):
-  character = text[index]
-  if character == quote:
-   return "".join(parts), text[index:].partition("\n")[2]
-  if character == "\\" and quote == '"' and text[index + 1 : index + 2] in _DOTENV_ESCAPES:
-   index += 1
-   character = _DOTENV_ESCAPES[text[index]]
-  parts.append(character)
-  index += 1
- return None, ""
+def _unescaped(text):
+ return _DOTENV_ESCAPE.sub(lambda match: _DOTENV_ESCAPES[match[1]], text)
 
 # spawn/launch.py: From a row of the launch table to the exact command, environment and folder of a child.
 _BASIC_POSIX = {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"}
@@ -1725,42 +1673,20 @@ def with_identity(
 # spawn/spawning.py: Starts the process of a server; reading it and writing to it come after that.
 ALLOWED_SIGNERS = "MCPAGG_ALLOWED_SIGNERS"
 KILL = 9
-DESCRIPTORS = {"linux": "/proc/self/fd", "darwin": "/dev/fd"}
 
 class Spawned:
- def __init__(self, launch, handle, group, pipes):
+ def __init__(
+  self, launch, handle, group, pipes
+ ):
   self.launch = launch
   self.handle = handle
   self.group = group
   self.pipes = pipes
- def kill(self):
-  self.group.signal(KILL)
  def discard(self):
-  self.kill()
+  self.group.signal(KILL)
   self.handle.wait()
   for descriptor in self.pipes:
    os.close(descriptor)
-
-def spawn_early(tables, file, server):
- if "approval" in tables or ALLOWED_SIGNERS in os.environ:
-  return None
- rows, _ = scan(tables["servers"], 0)
- options, _ = scan(tables["options"], 0)
- if "command" not in rows.get(server, ()):
-  return None
- try:
-  for number in range(3):
-   os.fstat(number)
- except OSError:
-  return None
- folder = own_folder(file)
- minimal = options.get("env") == "minimal"
- try:
-  launch = prepare(server, rows, os.environ, folder, minimal)
-  launch.env = with_identity(launch.env, data_digest(tables), server, os.environ)
-  return spawn(launch)
- except Exception as problem:
-  return problem
 
 def spawn(launch):
  ours = []
@@ -1769,8 +1695,16 @@ def spawn(launch):
   for ends in ((theirs, ours), (ours, theirs), (ours, theirs)):
    for end, descriptor in zip(ends, os.pipe()):
     end.append(descriptor)
-  handle, group = _start_directly(launch, theirs) or _start_by_subprocess(launch, theirs)
-  return Spawned(launch, handle, group, ours)
+  popen = subprocess.Popen(
+   command_line(launch.argv),
+   stdin=theirs[0],
+   stdout=theirs[1],
+   stderr=theirs[2],
+   env=launch.env,
+   cwd=launch.cwd,
+   **start_options(),
+  )
+  return Spawned(launch, popen, _led(popen), ours)
  except BaseException:
   for descriptor in ours:
    os.close(descriptor)
@@ -1779,92 +1713,26 @@ def spawn(launch):
   for descriptor in theirs:
    os.close(descriptor)
 
-def _start_directly(launch, streams):
- odd = launch.cwd is not None or min(streams) < 3 or "" in launch.env
- place = DESCRIPTORS.get(sys.platform)
- if WINDOWS or odd or place is None or not os.path.isabs(launch.argv[0]):
-  return None
- from _signal import SIGPIPE, SIGXFSZ
+def _led(popen):
  try:
-  inherited = _inheritable(place)
- except OSError:
-  return None
- system = os
- try:
-  pid = system.posix_spawn(
-   launch.argv[0],
-   launch.argv,
-   launch.env,
-   file_actions=[
-    *(
-     (system.POSIX_SPAWN_DUP2, stream, number)
-     for number, stream in enumerate(streams)
-    ),
-    *((system.POSIX_SPAWN_CLOSE, number) for number in inherited),
-   ],
-   setsid=True,
-   setsigdef=[SIGPIPE, SIGXFSZ],
-  )
- except (NotImplementedError, OSError):
-  return None
- return DirectProcess(pid), SessionGroup(pid)
-
-def _inheritable(place):
- found = []
- for name in os.listdir(place):
-  try:
-   if int(name) > 2 and os.get_inheritable(int(name)):
-    found.append(int(name))
-  except OSError:
-   continue
- return found
-
-class DirectProcess:
- def __init__(self, pid):
-  self.returncode = None
-  self.pid = pid
- def wait(self):
-  try:
-   _, status = os.waitpid(self.pid, 0)
-   self.returncode = os.waitstatus_to_exitcode(status)
-  except ChildProcessError:
-   self.returncode = 0
-  return self.returncode
-
-def _start_by_subprocess(launch, streams):
- import subprocess
- popen = subprocess.Popen(
-  command_line(launch.argv),
-  stdin=streams[0],
-  stdout=streams[1],
-  stderr=streams[2],
-  env=launch.env,
-  cwd=launch.cwd,
-  **start_options(),
- )
- try:
-  return popen, lead_group(popen.pid)
+  return lead_group(popen.pid)
  except OSError:
   popen.kill()
   popen.wait()
   raise
 ''')
 define_part("base", r'''
-from time import monotonic
-import _thread
 import os
 import select
+import signal
 import stat
 import sys
-try:
- from _signal import set_wakeup_fd
- from _signal import signal as on_signal
-except ImportError:
- from signal import set_wakeup_fd
- from signal import signal as on_signal
+import threading
 
 # base/jsontext.py: Takes JSON apart by its text, and writes it: values are cut out where they stand.
 BLANK = " \t\r\n"
+LARGE = 1 << 18
+BEYOND_DEPTH = "it nests too deep"
 
 class Malformed(ValueError):
  pass
@@ -1878,15 +1746,34 @@ def skip(text, index):
   index += 1
  return index
 
+class Digits(str):
+ __slots__ = ()
+
+def _integer(digits):
+ try:
+  return int(digits)
+ except ValueError:
+  return Digits(digits)
+
+class _LongIntegers(ScannerOptions):
+ parse_int = staticmethod(_integer)
+_scan_long = new_scanner(_LongIntegers())
+
 def value_at(text, index):
  try:
   return scan(text, index)
- except (ValueError, StopIteration, SystemError, RecursionError):
-  load_part("rare")
-  try:
-   return read_again(text, index)
-  except ValueError as problem:
-   raise Malformed(str(problem)) from None
+ except (ValueError, StopIteration, SystemError):
+  import json.decoder
+ except RecursionError:
+  raise Malformed(BEYOND_DEPTH) from None
+ try:
+  return _scan_long(text, index)
+ except RecursionError:
+  raise Malformed(BEYOND_DEPTH) from None
+ except StopIteration as problem:
+  raise Malformed(f"no JSON value at character {problem.value}") from None
+ except ValueError as problem:
+  raise Malformed(str(problem)) from None
 
 def parse(text):
  value, end = value_at(text, skip(text, 0))
@@ -2008,20 +1895,7 @@ def obj(members_={}, /, **more):
  return "{" + ",".join(pairs) + "}"
 
 def edited(text, drop=(), add={}):
- if not drop and not add:
-  return text
- found, _ = members(text)
- if not any(name in found for name in (*drop, *add)):
-  return extended(text, add)
- kept = {n: text[start:end] for n, (_, start, end) in found.items() if n not in drop}
- return obj({**kept, **add})
-
-def extended(text, add):
- if not add:
-  return text
- end = text.rstrip(BLANK)[:-1]
- comma = "" if end.rstrip(BLANK).endswith("{") else ","
- return end + comma + obj(add)[1:]
+ return Json(text).edited(drop, add).text
 
 def rivals(names, ours):
  folded = {one.casefold() for one in ours}
@@ -2036,7 +1910,7 @@ def spliced(text, changes):
 UNREAD = object()
 
 class Json:
- __slots__ = ("_base", "_end", "_line", "_noted", "_source", "_start", "_value")
+ __slots__ = ("_base", "_end", "_line", "_noted", "_parts", "_source", "_start", "_value")
  def __init__(
   self,
   source,
@@ -2045,6 +1919,7 @@ class Json:
   value=UNREAD,
   noted=None,
   line=b"",
+  parts=(),
  ):
   self._source = source
   self._start = self._base = start
@@ -2052,20 +1927,32 @@ class Json:
   self._value = value
   self._noted = noted
   self._line = line
+  self._parts = parts
  @property
- def size(self):
-  return self._end - self._start
- @property
- def octets(self):
+ def pieces(self):
+  if self._parts:
+   parts = [part if isinstance(part, Json) else Json(part) for part in self._parts]
+   return [piece for part in parts for piece in part.pieces]
   if self._line:
-   return memoryview(self._line)[self._start : self._end]
-  return self.text.encode("utf-8")
+   return [memoryview(self._line)[self._start : self._end]]
+  return [self.text.encode("utf-8")]
+ @property
+ def is_large(self):
+  return bool(self._parts) or self._end - self._start > LARGE
  @property
  def text(self):
-  if self._end - self._start < len(self._source):
+  if self._parts:
+   self._join()
+  size = self._end - self._start
+  if size < len(self._source):
    self._source = self._source[self._start : self._end]
-   self._start, self._end, self._line = 0, len(self._source), b""
+   self._line = self.pieces[0] if self._line and size > LARGE else b""
+   self._start, self._end = 0, size
   return self._source
+ def _join(self):
+  texts = [part.text if isinstance(part, Json) else part for part in self._parts]
+  self._source, self._parts = "".join(texts), ()
+  self._end = len(self._source)
  @property
  def value(self):
   if self._value is UNREAD:
@@ -2086,19 +1973,41 @@ class Json:
   start, end = found[1] - self._base, found[2] - self._base
   if len(path) == 1:
    return start, end
-  begin, stop = place_of(self.text[start:end], path[1:])
+  begin, stop = place_of(self._between(start, end), path[1:])
   return (start + begin, start + stop) if stop else (0, 0)
  def edited(self, drop=(), add={}):
-  known = self.value
-  if not any(name in known for name in (*drop, *add)):
-   return Json(extended(self.text, add)) if add else self
-  kept = {name: self.part(name) for name in known if name not in drop}
-  return Json(obj({**kept, **add}))
+  known = self._names()
+  parts = []
+  if any(name in known for name in (*drop, *add)):
+   found, _ = self._members()
+   shift = self._start - self._base
+   kept = {
+    name: self._cut(start + shift, end + shift)
+    for name, (_, start, end) in found.items()
+    if name not in drop
+   }
+   for name, text in {**kept, **add}.items():
+    parts += [f"{',' if parts else '{'}{quote(name)}:", text]
+   parts.append("}" if parts else "{}")
+  elif add:
+   end = self._source.rindex("}", self._start, self._end)
+   parts = [self._cut(self._start, end), f",{obj(add)[1:]}" if known else obj(add)[1:]]
+  else:
+   return self
+  is_large = self._end - self._start > LARGE
+  return Json("", parts=parts) if is_large else Json("".join(parts))
+ def _cut(self, start, end):
+  if end - start <= LARGE:
+   return self._source[start:end]
+  return Json(self._source, start, end, line=self._line)
  def owned(self, add, guarded=()):
-  return self.edited(rivals(self.value, {*add, *guarded}), add)
+  return self.edited(rivals(self._names(), {*add, *guarded}), add)
+ def _names(self):
+  return self._members()[0] if self._value is UNREAD else self._value
  def part(self, *path):
-  start, end = self.place(path)
-  return self.text[start:end]
+  return self._between(*self.place(path))
+ def _between(self, start, end):
+  return self._source[self._start + start : self._start + end]
 
 # base/protocol.py: What the protocol defines: versions, methods, names of members, error codes.
 BATCH_VERSION = "2025-03-26"
@@ -2356,7 +2265,8 @@ def wraps_output(text):
 
 # base/message.py: JSON-RPC messages: read from lines, passed on as objects, printed once where they leave.
 MAXIMUM_LINE_BYTES = 1 << 28
-LARGE = 1 << 18
+SHALLOW = 500
+ROOM = 100
 NOTED = 1 << 13
 _BOM = b"\xef\xbb\xbf"
 _PRINTED = ("params", "result", "error")
@@ -2443,10 +2353,10 @@ class Message:
   return Message({name: self.members.get(name, _EMPTY)}, None, id_text)
  def pieces(self):
   names = [*self.members]
-  if len(names) != 1 or self.members[names[0]].size <= LARGE:
+  if len(names) != 1 or not self.members[names[0]].is_large:
    return (self.line(),)
   head, _, end = self.changed({names[0]: "0"}).line().rpartition(b"0")
-  return (head, self.members[names[0]].octets, end)
+  return (head, *self.members[names[0]].pieces, end)
  def line(self):
   if not self._line:
    parts = ['{"jsonrpc":"2.0"']
@@ -2492,6 +2402,14 @@ def decode(line):
   raise Malformed(f"not UTF-8 at byte {problem.start}") from None
 
 def read_message(text, line=b""):
+ size = len(text)
+ if size < 2 * SHALLOW or (size < LARGE and text.count("{") + text.count("[") < SHALLOW):
+  return _read_below(0, text, line)
+ return _read_below(ROOM, text, line)
+
+def _read_below(room, text, line):
+ if room:
+  return next(map(_read_below, (room - 1,), (text,), (line,)))
  start = 0
  if not text.startswith("{"):
   start = skip(text, 0)
@@ -2824,18 +2742,9 @@ def answer_line(answers, client, line):
 
 # base/plan.py: What the compiler decided, as the emitted file holds it.
 class Options:
+ http = None
  def __init__(self, given):
-  self.separator = given["separator"]
-  self.names = given["names"]
-  self.start = given["start"]
-  self.on_drift = given["on_drift"]
-  self.restart = given["restart"]
-  self.env = given.get("env", "inherit")
-  self.http = given.get("http")
-  self.timeout = given["timeout"]
-  self.connect_timeout = given["connect_timeout"]
-  self.idle_stop = given.get("idle_stop")
-  self.allow_failed = given.get("allow_failed", False)
+  self.__dict__.update(given)
 
 class Plan:
  def __init__(self, tables):
@@ -2895,7 +2804,6 @@ POLLRDHUP = getattr(select, "POLLRDHUP", 0)
 STDIN_CHUNK = 1 << 16
 NARROW_PIPE, WIDE_PIPE = 1 << 16, 1 << 20
 SET_PIPE_SIZE, GET_PIPE_SIZE = 1031, 1032
-SIGNAL_SECONDS = 0.2
 
 class Stopped(Exception):
  pass
@@ -2936,13 +2844,6 @@ def widen(descriptor):
  except OSError:
   return False
 
-def acquired(lock, seconds=None):
- end = None if seconds is None else monotonic() + seconds
- while end is None or monotonic() + SIGNAL_SECONDS < end:
-  if lock.acquire(True, SIGNAL_SECONDS):
-   return True
- return bool(lock.acquire(True, max(0.0, end - monotonic())))
-
 # base/standard.py: The standard streams of the emitted file: open whatever the caller closed, written to safely.
 def open_standard_files():
  while True:
@@ -2958,10 +2859,25 @@ def complain(text):
  except OSError:
   return
 
+# base/threads.py: Starts threads, where the system has one to give.
+SIGNAL_SECONDS = 0.2
+NO_THREAD = "the system has no thread for it"
+
+def start_thread(work, *arguments):
+ thread = threading.Thread(target=work, args=arguments, daemon=True)
+ try:
+  thread.start()
+ except RuntimeError:
+  return None
+ return thread
+
+def join(thread):
+ while thread.is_alive():
+  thread.join(SIGNAL_SECONDS)
+
 # base/writer.py: Writes lines to a descriptor without ever making the sender wait.
-LOOK_SECONDS = 1.0
 MAXIMUM_PIECES = 1000
-RETURNED = 1 << 22
+RETURNED = 1 << 20
 
 class Writer:
  def __init__(
@@ -2974,7 +2890,8 @@ class Writer:
   self.descriptor = descriptor
   self.broken = False
   self.closing = False
-  self.lock = _thread.allocate_lock()
+  self.lock = threading.Lock()
+  self.drained = threading.Condition(self.lock)
   self._queue = None
   self._broke = broke
   self._overflowed = overflowed
@@ -2999,16 +2916,17 @@ class Writer:
     queue.discard()
    else:
     queue.add([*pieces])
- def gate(self):
+ def has_room(self, seconds=0.0):
   queue = self._queue
   if queue is None or not queue.crowded:
-   return None
-  with self.lock:
-   return queue.gate(emptied=False)
+   return True
+  with self.drained:
+   return self.drained.wait_for(lambda: not queue.crowded, seconds)
  def flush(self, seconds):
-  with self.lock:
-   gate = self._queue.gate(emptied=True) if self._queue is not None else None
-  return gate is None or acquired(gate, seconds)
+  with self.drained:
+   return self.drained.wait_for(
+    lambda: self._queue is None or not self._queue.alive, seconds
+   )
  def close(self):
   with self.lock:
    if not self.closing:
@@ -3078,12 +2996,11 @@ class Stdio:
    complain(f"{self.answers.plan.name}: {waits}; -h shows what else it does")
   status = 0
   for number in ENDING:
-   on_signal(number, self._stop)
-  self.stopped = self.stopped or opening.stopped
+   signal.signal(number, self._stop)
   try:
    self._read(self._take_over(opening))
    if self.engine is not None:
-    self.engine.settle(self.client, DRAIN_SECONDS)
+    self.engine.settle(self.client, DRAIN_SECONDS, lambda: self.stopped)
   except Stopped:
    pass
   except OSError as problem:
@@ -3103,9 +3020,7 @@ class Stdio:
    self.client.introduce(read_message(decode(opening.hello)))
   if opening.initialized:
    self.client.shake_hands()
-   if opening.spawned is not None:
-    self._open(opening)
-   if not opening.unanswered and self.engine is None and self._wants_children():
+   if not opening.unanswered and self._wants_children():
     self._open()
   return opening.unanswered
  def _read(self, unanswered):
@@ -3128,7 +3043,6 @@ class Stdio:
     del complete
    else:
     self._receive([lines.rest()])
-    self.waiting = True
     return
  def _receive(self, lines):
   taken = 0
@@ -3138,9 +3052,8 @@ class Stdio:
     taken += 1
    else:
     taken += self.engine.receive(self.client, *lines[taken:])
-   gate = self.writer.gate()
-   if gate is not None:
-    self._await_reading(gate)
+   if not self.has_room():
+    self._await_reading()
  def _answer(self, line):
   if self.profiles:
    load_part("views")
@@ -3154,13 +3067,10 @@ class Stdio:
    self._open().receive(self.client, line)
   elif not isinstance(answer, str):
    self.send(answer)
- def _await_reading(self, gate):
-  self.waiting = True
-  if self.stopped:
-   raise Stopped
-  while not hung_up(0) and not gate.acquire(True, LOOK_SECONDS):
-   pass
-  self.waiting = False
+ def _await_reading(self):
+  while not (hung_up(0) or self.writer.has_room(SIGNAL_SECONDS)):
+   if self.stopped:
+    raise Stopped
  def _refuse(self):
   text = f"Invalid message: longer than {MAXIMUM_LINE_BYTES >> 20} MiB"
   self.send(failure("null", error(INVALID_REQUEST, text)))
@@ -3169,17 +3079,17 @@ class Stdio:
   for message in messages:
    pieces += message.pieces()
   self.writer.send(*pieces)
- def gate(self):
-  return self.writer.gate()
+ def has_room(self, seconds=0.0):
+  return self.writer.has_room(seconds)
  def _wants_children(self):
   eager = self.answers.plan.options.start == "eager"
   return self.client.starter is not None and eager
- def _open(self, opening=None):
+ def _open(self):
   if self.engine is None:
+   load_part("rare")
    load_part("serve")
+   keep_memory()
    self.engine = Engine(self.answers, self.folder, self._log)
-   if opening is not None and opening.spawned is not None:
-    self.engine.adopt(opening.called, opening.spawned, self.client)
    self.engine.connect(self.client, self)
   return self.engine
  def _stop(self, *_):
@@ -3217,7 +3127,7 @@ class _Input:
   self.output = output
   woken, wake = os.pipe()
   set_nonblocking(wake)
-  set_wakeup_fd(wake, warn_on_full_buffer=False)
+  signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
   self.poll = new_poll()
   self.poll.register(0, POLLIN)
   self.poll.register(woken, POLLIN)
@@ -3309,9 +3219,11 @@ def is_told_apart(uri):
 ''')
 define_part("serve", r'''
 from collections import Counter
+from time import monotonic
+from time import monotonic, sleep
 from time import monotonic, time
-import _thread
 import os
+import threading
 load_part("spawn")
 load_part("base")
 
@@ -3659,9 +3571,7 @@ class Lifecycle:
   if self.client is not None:
    version = min(version, self.client.version)
    able, info = relayed(self.client), self.client.info
-  return obj(
-   protocolVersion=quote(version), capabilities=able, clientInfo=info or self._plan.info
-  )
+  return handshake(version, able, info or self._plan.info)
  def ready(self, answer):
   said = answer.value("result")
   self.enter(READY)
@@ -3672,9 +3582,12 @@ class Lifecycle:
   self._deadline = FOREVER
   self.ready_at = self.active_at = self._effects.clock()
  def refused(self, answer):
-  if not (self._means_other_era(answer) and self.switch_era()):
-   detail = f"refused the handshake: {answer.raw('error')}"
-   self.give_up(detail)
+  fault = introduction_fault(answer.value("result"))
+  if answer.is_error:
+   fault = f"refused the handshake: {answer.raw('error')}"
+  if fault and not (self._means_other_era(answer) and self.switch_era()):
+   self.give_up(fault)
+  return bool(fault)
  def give_up(self, reason):
   self._effects.stop(self._connection.child, reason)
  def _means_other_era(self, answer):
@@ -3720,15 +3633,14 @@ class Lifecycle:
 def retry_pause(failures):
  return min(FIRST_RETRY_SECONDS * 2.0 ** min(failures - 1, 10), LONGEST_RETRY_SECONDS)
 
-def introduction_fault(method, said):
+def handshake(version, able, info):
+ return obj(protocolVersion=quote(version), capabilities=able, clientInfo=info)
+
+def introduction_fault(said):
  if type(said) is not dict:
-  return f"answered {method} with a result that is no JSON object"
- if method == "initialize":
-  names_version = type(said.get("protocolVersion")) is str
- else:
-  versions = said.get("supportedVersions")
-  names_version = type(versions) is list and bool(versions)
- return "" if names_version else "names no protocol version that it speaks"
+  return "answered initialize with a result that is no JSON object"
+ named = type(said.get("protocolVersion")) is str
+ return "" if named else "names no protocol version that it speaks"
 
 def knows_no_handshake(refusal):
  return refusal.code == METHOD_NOT_FOUND or speaks_modern(refusal)
@@ -4137,6 +4049,7 @@ class Connection:
   self.child = child
   self.name = child.name
   self.row = row
+  self.receive = receive
   self.options = options
   self.effects = effects
   self.calls = {}
@@ -4198,6 +4111,24 @@ class Connection:
     self.effects.arm(own.deadline)
  def owed(self):
   return {*self.own, *self.calls}
+ def answered(self, message):
+  own = self.own.pop(message.number, None)
+  if own is None:
+   return False
+  self.unasked.settled()
+  own.finish(message)
+  return True
+ def ended_by(self, said):
+  if isinstance(said, Fragment):
+   if said.method and said.id is not None:
+    refusal = error(PARSE_ERROR, f"Invalid message: {said.problem}")
+    self.send(failure(id_text(said.id), refusal))
+   is_unmatched = not said.method
+  elif said.number >= FIRST_ID:
+   return [said] if said.number in self.owed() else []
+  else:
+   is_unmatched = said.is_response and not self.unasked.takes(said)
+  return unmatched_answers(said, self.owed(), self.name) if is_unmatched else []
  def say(self, text):
   self.effects.say(f"server '{self.name}' {text}")
  def warn(self, oddity):
@@ -5498,12 +5429,7 @@ class Child:
   hello = self.lifecycle.introduction()
   self.connection.ask("initialize", hello, self._shake_hands, deadline=FOREVER)
  def _shake_hands(self, answer):
-  if answer.is_error:
-   self.lifecycle.refused(answer)
-   return
-  fault = introduction_fault("initialize", answer.value("result"))
-  if fault:
-   self.lifecycle.give_up(fault)
+  if self.lifecycle.refused(answer):
    return
   self.lifecycle.ready(answer)
   self._instances.succeeded()
@@ -5578,7 +5504,8 @@ class Child:
    self._forget()
  def receive(self, message):
   if isinstance(message, Fragment):
-   self._unreadable(message)
+   self.connection.warn(message.problem)
+   self._end(self.connection.ended_by(message))
   elif message.method is None:
    self._answered(message)
   elif message.id_text:
@@ -5612,26 +5539,15 @@ class Child:
   if number in connection.calls:
    connection.unasked.settled()
    self.calls.answered(number, connection.unmasked(message))
-  elif number in connection.own:
-   connection.unasked.settled()
-   connection.own.pop(number).finish(message)
+  elif connection.answered(message):
    self._send_on()
-  elif message.is_response and number < FIRST_ID:
-   if not connection.unasked.takes(message):
-    self._unmatched(message)
-  elif number:
+  elif number >= FIRST_ID:
    self.requests.late.ended(number)
    self.calls.flush()
- def _unreadable(self, fragment):
-  self.connection.warn(fragment.problem)
-  if fragment.method:
-   if fragment.id is not None:
-    refusal = error(PARSE_ERROR, f"Invalid message: {fragment.problem}")
-    self.connection.send(failure(id_text(fragment.id), refusal))
   else:
-   self._unmatched(fragment)
- def _unmatched(self, said):
-  for answer in unmatched_answers(said, self.connection.owed(), self.name):
+   self._end(connection.ended_by(message))
+ def _end(self, answers):
+  for answer in answers:
    self._answered(answer)
  def submit_unknown(self, call):
   self.calls.submit_unknown(call)
@@ -6218,7 +6134,16 @@ class Core:
  def child_up(self, child, masks={}):
   if child.era == MODERN:
    load_part("modern")
-   child.up(ModernChildPort(child, self.router.answers), masks)
+   plan = self.router.plan
+   several = len(plan.servers) > 1
+   port = ModernChildPort(
+    child.connection,
+    plan.info,
+    child.ask,
+    lambda tool: self.schema_of(child, tool),
+    several=several,
+   )
+   child.up(port, masks)
   else:
    child.up(None, masks)
   return self.taken()
@@ -6254,7 +6179,7 @@ class Core:
    instances.tick(now)
   return self.taken()
 
-# serve/process.py: One life of a child started over stdio: its process group, its pipes and who reads them.
+# serve/process.py: One run of a child started over stdio: its process group, its pipes and who reads them.
 STDIN_GRACE_SECONDS = 2.0
 SIGTERM_GRACE_SECONDS = 2.0
 LAST_WORDS_SECONDS = 0.3
@@ -6263,22 +6188,6 @@ LAST_WORDS_LINES = 10
 CHUNK = 1 << 16
 TERMINATE = 15
 
-class Latch:
- def __init__(self):
-  self._set = _thread.allocate_lock()
-  self._unset = _thread.allocate_lock()
-  self._unset.acquire()
- def set(self):
-  if self._set.acquire(False):
-   self._unset.release()
- def is_set(self):
-  return self._set.locked()
- def wait(self, seconds):
-  if not self._unset.acquire(True, seconds):
-   return False
-  self._unset.release()
-  return True
-
 class Process:
  def __init__(
   self, spawned, receive, ended
@@ -6286,15 +6195,16 @@ class Process:
   self.launch = spawned.launch
   self.receive = receive
   self.ended = ended
-  self.exited = Latch()
-  self.drained = Latch()
-  self.silent = Latch()
-  self.gone = Latch()
+  self.exited = threading.Event()
+  self.drained = threading.Event()
+  self.silent = threading.Event()
+  self.gone = threading.Event()
   self.retired = False
-  self._held = False
+  self._is_passing_on = False
   self._last_words = b""
-  self._claim = _thread.allocate_lock()
-  self._open = _thread.allocate_lock()
+  self._lock = threading.Lock()
+  self._is_reported = False
+  self._is_closed = False
   self.handle = spawned.handle
   self._group = spawned.group
   try:
@@ -6306,30 +6216,18 @@ class Process:
   self.writer = Writer(
    stdin,
    private=True,
-   broke=lambda: self._apart(self._deaf),
-   overflowed=lambda waiting: self._apart(self._full, waiting),
+   broke=lambda: self._end_in_thread(self._deaf),
+   overflowed=lambda waiting: self._end_in_thread(self._full, waiting),
   )
-  try:
-   _thread.start_new_thread(self._read_stderr, (stderr,))
-  except RuntimeError:
+  if start_thread(self._read_stderr, stderr) is None:
    self._undo(self._stdout, stderr, self._closed)
-   raise
-  try:
-   _thread.start_new_thread(self._wait, ())
-  except RuntimeError:
+  if start_thread(self._wait) is None:
    self._undo(self._stdout)
-   raise
  def send(self, *messages):
   self.writer.send(*[piece for message in messages for piece in message.pieces()])
  def retire(self):
   self.retired = True
   self.silence()
- def hold(self, gates, is_over):
-  self._held = True
-  for gate in gates:
-   while not is_over() and not gate.acquire(True, LOOK_SECONDS):
-    pass
-  self._held = False
  def _undo(self, *descriptors):
   self.kill()
   self.handle.wait()
@@ -6337,10 +6235,9 @@ class Process:
   self.close()
   for descriptor in descriptors:
    os.close(descriptor)
- def _apart(self, work, *arguments):
-  try:
-   _thread.start_new_thread(work, arguments)
-  except RuntimeError:
+  raise RuntimeError(NO_THREAD)
+ def _end_in_thread(self, work, *arguments):
+  if start_thread(work, *arguments) is None:
    self.kill()
  def read(self):
   lines = Lines(self._endless)
@@ -6350,7 +6247,9 @@ class Process:
     is_wide = True
     widen(self._stdout)
    was_large = lines.size > RETURNED
+   self._is_passing_on = True
    self.receive(*lines.feed(data))
+   self._is_passing_on = False
    del data
    if was_large and lines.size <= RETURNED:
     load_part("rare")
@@ -6360,21 +6259,25 @@ class Process:
    self.end("closed its standard output")
  def _endless(self):
   reason = f"wrote a line of more than {MAXIMUM_LINE_BYTES >> 20} MiB"
-  self._apart(self.end, reason)
+  self._end_in_thread(self.end, reason)
  def _deaf(self):
   if not self.exited.wait(LAST_WORDS_SECONDS):
    self.end("closed its standard input")
  def _full(self, waiting):
   self.end(f"does not read its input, {waiting >> 20} MiB are waiting")
  def end(self, reason):
-  if self._claim.acquire(False):
+  with self._lock:
+   was_reported, self._is_reported = self._is_reported, True
+  if not was_reported:
    load_part("rare")
    self.ended(printable(self.launch.redact(reason)), self.last_words())
   self.close()
  def silence(self):
-  self._claim.acquire(False)
+  self._is_reported = True
  def close(self):
-  if self._open.acquire(False):
+  with self._lock:
+   was_closed, self._is_closed = self._is_closed, True
+  if not was_closed:
    os.close(self._close)
   self.writer.close()
   if self._group_gone(STDIN_GRACE_SECONDS):
@@ -6396,7 +6299,6 @@ class Process:
   lines = [printable(line).rstrip() for line in text.replace("\r", "\n").split("\n")]
   return "\n".join(telling([line for line in lines if line], most, is_whole))
  def _group_gone(self, seconds):
-  from time import monotonic, sleep
   deadline = monotonic() + seconds
   self.exited.wait(seconds)
   while not self.gone.is_set():
@@ -6431,17 +6333,17 @@ class Process:
      while watched:
       poll.unregister(watched.pop())
      if not closed:
-      self._apart(self._deaf)
+      self._end_in_thread(self._deaf)
     if descriptor in ready:
      return
   return wait
  def _wait(self):
   status = self.handle.wait()
   self.exited.set()
-  while not self.drained.wait(LAST_WORDS_SECONDS) and self._held:
+  while not self.drained.wait(LAST_WORDS_SECONDS) and self._is_passing_on:
    pass
   self.silent.wait(LAST_WORDS_SECONDS)
-  if self._claim.locked():
+  if self._is_reported:
    self.close()
    return
   load_part("rare")
@@ -6462,8 +6364,10 @@ def _chunks(descriptor, wait=None):
  finally:
   os.close(descriptor)
 
-# serve/lives.py: The lives of children: each a process, or the connection to a server elsewhere.
-class Lives:
+# serve/supervisor.py: Starts and ends the runs of children: each a process, or a connection to a server elsewhere.
+LOOK_SECONDS = 1.0
+
+class Supervisor:
  def __init__(self, host, folder):
   _keep_spare()
   self._host = host
@@ -6471,74 +6375,60 @@ class Lives:
   self.current = {}
   self._started = []
   self._launches = {}
-  self._adopted = {}
   self._digest = ""
-  self.spawning = _thread.allocate_lock()
+  self.spawning = threading.Lock()
  def redact(self, text):
   for launch in [*self._launches.values()]:
    text = launch.redact(text)
   return text
  def start(self, child):
-  if _apart(self._live, child):
-   return True
-  self._abandon(child)
-  return False
- def adopt(self, child, spawned):
-  self._adopted[child] = spawned
- def _abandon(self, child):
-  spawned = self._adopted.pop(child, None)
-  if spawned is not None and not isinstance(spawned, Exception):
-   spawned.discard()
+  return start_thread(self._run, child) is not None
  def end(self, child, reason):
-  if not _apart(self._end, child, reason):
-   life = self.current.get(child)
-   if life is not None:
-    life.silence()
-    life.kill()
+  if start_thread(self._end, child, reason) is None:
+   run = self.current.get(child)
+   if run is not None:
+    run.silence()
+    run.kill()
    self._host.perform(self._host.core.child_down(child, reason))
  def _end(self, child, reason):
-  life = self.current.get(child)
-  if life is not None:
-   life.end(reason)
+  run = self.current.get(child)
+  if run is not None:
+   run.end(reason)
   else:
    self._host.attempt(lambda core: core.child_down(child, reason))
- def put_to_sleep(self, child):
-  life = self.current.pop(child, None)
-  if life is not None:
-   life.retire()
-   _close_apart(life)
+ def stop_idle(self, child):
+  run = self.current.pop(child, None)
+  if run is not None:
+   run.retire()
+   _close_in_thread(run)
  def close(self):
-  for child in list(self._adopted):
-   self._abandon(child)
-  gates = []
-  for life in self._started:
-   life.silence()
-   gate = _thread.allocate_lock()
-   gate.acquire()
-   gates.append(gate)
-   if not _apart(_close, life, gate):
-    life.kill()
-    _close(life, gate)
-  for gate in gates:
-   acquired(gate)
+  threads = []
+  for run in self._started:
+   run.silence()
+   thread = start_thread(run.close)
+   if thread is None:
+    run.kill()
+    run.close()
+   else:
+    threads.append(thread)
+  for thread in threads:
+   join(thread)
  def kill(self):
-  for life in list(self._started):
-   life.kill()
-  for spawned in list(self._adopted.values()):
-   if not isinstance(spawned, Exception):
-    spawned.kill()
- def _live(self, child):
+  for run in list(self._started):
+   run.kill()
+ def _run(self, child):
   host, core = self._host, self._host.core
   launch = None
-  life = None
+  run = None
   def take(received):
-   if life is not None:
+   if run is not None:
     with host.lock:
-     gates = host.receive_from_child(child, life, received)
-    if gates:
-     life.hold(gates, lambda: host.is_closing)
+     unread = host.receive_from_child(child, run, received)
+    for client in unread:
+     while not (host.is_closing or client.has_room(LOOK_SECONDS)):
+      pass
   def ended(reason, last_words):
-   if life is None or not life.retired:
+   if run is None or not run.retired:
     host.attempt(lambda core: core.child_down(child, reason, last_words))
   try:
    minimal = host.plan.options.env == "minimal"
@@ -6547,25 +6437,24 @@ class Lives:
    with self.spawning:
     if host.is_closing:
      return
-    life = self._started_life(child, launch, take, ended)
+    run = self._start_run(child, launch, take, ended)
     with host.lock:
      self._started = [old for old in self._started if not old.gone.is_set()]
-     self._started.append(life)
-     self.current[child] = life
+     self._started.append(run)
+     self.current[child] = run
      host.perform(core.child_up(child, launch.masks))
      if child.state != STARTING:
-      life.silence()
-      _close_apart(life)
-   life.read()
+      run.silence()
+      _close_in_thread(run)
+   run.read()
   except Exception as problem:
    load_part("rare")
-   if life is not None:
-    life.end(f"was given up over an internal fault: {where(problem)}")
+   if run is not None:
+    run.end(f"was given up over an internal fault: {where(problem)}")
    else:
     load_part("rare")
-    self._abandon(child)
     ended(f"could not be started: {why_not_started(problem, launch)}", "")
- def _started_life(
+ def _start_run(
   self,
   child,
   launch,
@@ -6581,10 +6470,7 @@ class Lives:
    take([received])
    return answered(received[0])
   if launch.transport == "stdio":
-   spawned = self._adopted.pop(child, None)
-   if isinstance(spawned, Exception):
-    raise spawned
-   return Process(spawned or self._spawn(launch), receive, ended)
+   return Process(self._spawn(launch), receive, ended)
   load_part("remote")
   config = os.path.join(self._folder, host.plan.config) if host.plan.config else "CONFIG"
   return RemoteConnection(
@@ -6611,27 +6497,55 @@ def _keep_spare():
  except OSError:
   return
 
-def _apart(work, *arguments):
- try:
-  _thread.start_new_thread(work, arguments)
- except RuntimeError:
-  return False
- return True
+def _close_in_thread(run):
+ if start_thread(run.close) is None:
+  run.kill()
 
-def _close_apart(life):
- if not _apart(life.close):
-  life.kill()
+# serve/timer.py: Keeps time for the core, which reads no clock of its own accord.
+LONGEST_SLEEP_SECONDS = 3600.0
+AFTER_A_FAULT_SECONDS = 1.0
 
-def _close(life, gate):
- try:
-  life.close()
- finally:
-  gate.release()
+class TimerThread:
+ def __init__(
+  self,
+  lock,
+  tick,
+  report,
+ ):
+  self.due = FOREVER
+  self._tick = tick
+  self._report = report
+  self._changed = threading.Condition(lock)
+  self._thread = None
+  self._is_over = False
+  self._is_told = False
+ def call_by(self, due):
+  self.due = due
+  if self._thread is not None:
+   self._changed.notify()
+   return True
+  self._thread = start_thread(self._run)
+  if self._thread is not None:
+   return True
+  self.due = FOREVER
+  was_told, self._is_told = self._is_told, True
+  return was_told
+ def end(self):
+  self._is_over = True
+  self._changed.notify()
+ def _run(self):
+  with self._changed:
+   while not self._is_over:
+    pause = 0.0
+    try:
+     self.due = self._tick()
+    except Exception as fault:
+     self._report(fault)
+     pause = AFTER_A_FAULT_SECONDS
+    wait = min(self.due - monotonic(), LONGEST_SLEEP_SECONDS)
+    self._changed.wait(pause or max(0.0, wait))
 
 # serve/engine.py: Carries out what the core decides: writes to peers, starts and stops children, keeps time.
-NO_THREAD = "the system has no thread for it"
-LONGEST_SLEEP_SECONDS = 3600.0
-
 class Engine:
  def __init__(
   self,
@@ -6644,18 +6558,14 @@ class Engine:
   self._refusal = _refusal(self.plan)
   dispatch = Dispatch if log is None else log.dispatch
   self.core = Core(answers, monotonic, lambda: os.urandom(16).hex(), dispatch)
-  self.lock = _thread.allocate_lock()
+  self.lock = threading.Lock()
   self._sinks = {}
-  self._lives = Lives(self, folder)
+  self._supervisor = Supervisor(self, folder)
   self._stderr = Writer(2, private=False, overflowed=lambda waiting: None)
   self.is_closing = False
-  self._awaited = None
-  self._paid = _thread.allocate_lock()
-  self._alarm = Alarm(self._ring)
- def adopt(self, server, spawned, client):
-  child = self.core.router.servers[server].serving(client.starter or client)
-  self._lives.adopt(child, spawned)
-  self.attempt(lambda core: core.wake(child, client))
+  self._awaited_client = None
+  self._all_answered = threading.Event()
+  self._timer = TimerThread(self.lock, self._tick, self._report)
  def connect(self, client, sink):
   self._sinks[client] = sink
   self.attempt(lambda core: core.connect(client))
@@ -6677,7 +6587,7 @@ class Engine:
      answered = effects.actions and effects.actions[-1][1] is client
      if answered or effects.is_urgent:
       self.perform()
-      if self._sinks[client].gate() is not None:
+      if not self._sinks[client].has_room():
        break
     except Exception as fault:
      faults.append((line, fault))
@@ -6712,27 +6622,29 @@ class Engine:
      self._send_all({client: [failure(identifier, why)]})
  def wake(self, child, client):
   self.attempt(lambda core: core.wake(child, client))
- def settle(self, client, seconds):
+ def settle(self, client, seconds, is_stopped):
+  end = monotonic() + seconds
   self.attempt(lambda core: core.end_input(client))
   with self.lock:
    if not self.core.owes(client):
     return
-   self._paid.acquire()
-   self._awaited = client
-  acquired(self._paid, seconds)
+   self._awaited_client = client
+  while not (is_stopped() or monotonic() > end):
+   if self._all_answered.wait(SIGNAL_SECONDS):
+    return
  def end_subscriptions(self):
   self.attempt(lambda core: core.end_subscriptions())
  def close(self):
   self.end_subscriptions()
-  with self._lives.spawning, self.lock:
+  with self._supervisor.spawning, self.lock:
    self.is_closing = True
-   self._alarm.wake()
-  self._lives.close()
+   self._timer.end()
+  self._supervisor.close()
   self._stderr.flush(1.0)
   if self.log is not None:
    self.log.flush(1.0)
  def kill(self):
-  self._lives.kill()
+  self._supervisor.kill()
  def _bring(self, event):
   with self.lock:
    if not self.is_closing:
@@ -6755,24 +6667,24 @@ class Engine:
    self._do(kind, peer, what)
   self._send_all(messages)
   reached.update(messages)
-  if self._awaited is not None and not self.core.owes(self._awaited):
-   self._awaited = None
-   self._paid.release()
-  alarm = self.core.effects.alarm
-  if alarm < self._alarm.due and not self._alarm.set(alarm):
+  if self._awaited_client is not None and not self.core.owes(self._awaited_client):
+   self._awaited_client = None
+   self._all_answered.set()
+  due = self.core.effects.alarm
+  if due < self._timer.due and not self._timer.call_by(due):
    self.say(f"no time limit is kept: {NO_THREAD}")
   return reached
  def _do(self, kind, peer, what):
   if kind == SAY:
    self.say(what)
   elif kind == START:
-   why = self._refusal or ("" if self._lives.start(peer) else NO_THREAD)
+   why = self._refusal or ("" if self._supervisor.start(peer) else NO_THREAD)
    if why:
     self.perform(self.core.child_down(peer, f"could not be started: {why}"))
   elif kind == STOP:
-   self._lives.end(peer, what)
+   self._supervisor.end(peer, what)
   elif kind == SLEEP:
-   self._lives.put_to_sleep(peer)
+   self._supervisor.stop_idle(peer)
   elif kind == STATE and self.log is not None:
    state, reason = what
    self.log.send(_state_line(peer.name, state, self.shown(reason)))
@@ -6786,41 +6698,28 @@ class Engine:
   return place
  def shown(self, text):
   load_part("rare")
-  return shown(text, self._lives.redact)
+  return shown(text, self._supervisor.redact)
  def _send_all(self, messages):
   for peer, those in messages.items():
-   receiver = self._sinks.get(peer) or self._lives.current.get(peer)
+   receiver = self._sinks.get(peer) or self._supervisor.current.get(peer)
    if receiver is not None:
     receiver.send(*those)
- def receive_from_child(self, child, life, received):
+ def receive_from_child(self, child, run, received):
   reached = set()
-  effects, current = self.core.effects, self._lives.current
+  effects, current = self.core.effects, self._supervisor.current
   for one in received:
-   if self.is_closing or current.get(child) is not life:
+   if self.is_closing or current.get(child) is not run:
     break
    self.core.from_child(child, one)
    if effects.is_urgent:
     reached |= self.perform()
   reached |= self.perform()
-  gates = []
-  for peer in reached:
-   gate = self._sinks[peer].gate() if peer in self._sinks else None
-   if gate is not None:
-    gates.append(gate)
-  return gates
- def _ring(self):
-  with self.lock:
-   if self.is_closing:
-    return None
-   wait = 0.0
-   while wait <= 0 and self.core.alarm <= monotonic():
-    try:
-     self.perform(self.core.tick())
-    except Exception as fault:
-     self._report(fault)
-     wait = 1.0
-   self._alarm.note(self.core.alarm)
-   return wait or self.core.alarm - monotonic()
+  sinks = [self._sinks[peer] for peer in reached if peer in self._sinks]
+  return [sink for sink in sinks if not sink.has_room()]
+ def _tick(self):
+  while self.core.alarm <= monotonic():
+   self.perform(self.core.tick())
+  return self.core.alarm
 
 def _refusal(plan):
  if not (plan.approval or ALLOWED_SIGNERS in os.environ):
@@ -6842,40 +6741,6 @@ def _is_answer(action, client, identifier):
  if kind != SEND or peer is not client:
   return False
  return message.method is None and message.id_text == identifier
-
-class Alarm:
- def __init__(self, ring):
-  self._ring = ring
-  self.due = FOREVER
-  self._woken = None
-  self._is_told = False
- def note(self, due):
-  self.due = due
- def set(self, due):
-  if due >= self.due:
-   return True
-  self.due = due
-  if self._woken is None:
-   self._woken = _thread.allocate_lock()
-   self._woken.acquire()
-   try:
-    _thread.start_new_thread(self._run, ())
-   except RuntimeError:
-    self._woken, self.due = None, FOREVER
-    was_told, self._is_told = self._is_told, True
-    return was_told
-  else:
-   self.wake()
-  return True
- def wake(self):
-  if self._woken is not None and self._woken.locked():
-   self._woken.release()
- def _run(self):
-  while True:
-   wait = self._ring()
-   if wait is None:
-    return
-   self._woken.acquire(True, min(wait, LONGEST_SLEEP_SECONDS))
 ''')
 define_part("modern", r'''
 load_part("base")
@@ -7025,10 +6890,13 @@ def _watchable(declared, uris):
 
 class Streams:
  def __init__(
-  self, child, enveloped, answer
+  self,
+  connection,
+  enveloped,
+  answer,
  ):
-  self._child = child
-  self._effects = child.connection.effects
+  self._connection = connection
+  self._effects = connection.effects
   self._enveloped = enveloped
   self._answer = answer
   self._open = {}
@@ -7037,20 +6905,16 @@ class Streams:
  @property
  def awaited(self):
   return {stream for stream, (_, waiting) in self._open.items() if waiting}
- def listen(self):
-  declared = self._child.lifecycle.capabilities
-  wanted = {
-   name: "true"
-   for name, kind in LISTENABLE.items()
-   if type(declared.get(kind)) is dict and declared[kind].get("listChanged") is True
-  }
+ def listen(self, declared):
+  known = declared if type(declared) is dict else {}
+  wanted = {name: "true" for name, kind in LISTENABLE.items() if _tells(known, kind)}
   if wanted:
    self._begin(obj(wanted), "", [])
  def _begin(self, wanted, uri, identifiers):
-  stream = self._child.connection.mint()
+  stream = self._connection.mint()
   self._open[stream] = uri, identifiers
   params = self._enveloped(obj(notifications=wanted))
-  self._effects.send(self._child, request(stream, LISTEN, params))
+  self._effects.send(self._connection.child, request(stream, LISTEN, params))
  def subscribe(self, message):
   uri = message.params["uri"]
   waiting = [identifiers for known, identifiers in self._open.values() if known == uri]
@@ -7074,7 +6938,7 @@ class Streams:
   self._done(message)
  def _close(self, stream):
   gone = notification(CANCELLED, obj(requestId=str(stream)))
-  self._effects.send(self._child, gone)
+  self._effects.send(self._connection.child, gone)
   self.ended(stream)
  def acknowledged(self, message):
   meta = message.params.get("_meta")
@@ -7093,7 +6957,7 @@ class Streams:
  def ended(self, stream, why=""):
   uri, identifiers = self._open.pop(stream, ("", []))
   for identifier in identifiers:
-   unwatched = f"Server '{self._child.name}' does not watch {uri}"
+   unwatched = f"Server '{self._connection.name}' does not watch {uri}"
    self._answer(failure(str(identifier), why or error(INTERNAL_ERROR, unwatched)))
  def _done(self, message):
   self._answer(result(message.id_text, "{}"))
@@ -7168,17 +7032,28 @@ class PendingRequest:
   return ""
 
 class ModernChildPort:
- def __init__(self, child, answers):
-  self._child = child
-  self._answers = answers
-  self._connection = child.connection
-  self._effects = child.connection.effects
-  self._send = self._effects.sender(child)
+ def __init__(
+  self,
+  connection,
+  about,
+  ask=lambda client, message: None,
+  tool=lambda name: "",
+  *,
+  several=False,
+ ):
+  self._connection = connection
+  self._about = about
+  self._ask_client = ask
+  self._tool = tool
+  self._several = several
+  self._effects = connection.effects
+  self._send = self._effects.sender(connection.child)
   self._asking, self._info = "{}", ""
+  self._declared = None
   self._level = ""
   self._unasked = AnsweredNotifications()
   self._pending = {}
-  self._streams = Streams(child, self._own, self._say)
+  self._streams = Streams(connection, self._own, self._say)
  def __len__(self):
   return len(self._pending)
  def deliver(self, message):
@@ -7187,7 +7062,7 @@ class ModernChildPort:
    self._replied(message)
   elif message.id is None:
    if method == INITIALIZED:
-    self._streams.listen()
+    self._streams.listen(self._declared)
    elif method == CANCELLED:
     self._cancel(message)
    elif method not in LEGACY_NOTIFICATIONS:
@@ -7212,9 +7087,7 @@ class ModernChildPort:
   call = self._connection.calls.get(message.number)
   one = PendingRequest(message, message.method or "", call.client if call else None)
   if call is not None and message.method == "tools/call" and not call.client.is_modern:
-   served = self._answers.catalogues["tools"].served(self._child.name)
-   found = [item for item in served if item.original == call.original]
-   one.wraps = bool(found) and wraps_output(found[0].listed(""))
+   one.wraps = wraps_output(self._tool(call.original))
   self._make(one)
  def _make(self, one):
   one.due = FOREVER
@@ -7222,7 +7095,7 @@ class ModernChildPort:
   asking, info, level = self._asking, self._info, self._level
   if one.client is not None:
    asking, level = able(one.client), one.client.level
-   info = one.client.info or self._answers.plan.info
+   info = one.client.info or self._about
   self._send(request(one.sent, one.method, one.params(asking, info, level)))
  def _own(self, params):
   return edited(params, add={"_meta": envelope(self._asking, self._info, self._level, "")})
@@ -7274,11 +7147,11 @@ class ModernChildPort:
   else:
    self._say(notification(message.method, _unmarked(message)))
  def _say(self, message):
-  self._effects.later(lambda: self._child.receive(message))
+  self._effects.later(lambda: self._connection.receive(message))
  def _owed(self):
   return self._streams.awaited.union([one.sent for one in self._pending.values() if one.sent])
  def _unmatched(self, said):
-  for answer in unmatched_answers(said, self._owed(), self._child.name):
+  for answer in unmatched_answers(said, self._owed(), self._connection.name):
    self._answered(answer)
  def _answered(self, message):
   sent = message.number
@@ -7294,19 +7167,15 @@ class ModernChildPort:
   number, said = str(one.number), message.json("result")
   kind = said.value.get("resultType", "complete")
   if message.is_error:
-   self._end(one, failure(number, _explained(message, one.client, self._child.name)))
+   self._end(one, failure(number, _explained(message, one.client, self._connection.name)))
   elif type(message.value("result")) is not dict:
    self._fail(one, "answered with what is no result")
   elif one.method == "server/discover":
-   fault = introduction_fault(one.method, said.value)
-   if fault:
-    self._fail(one, fault)
-   else:
-    self._end(one, result(number, _introduction(said)))
+   self._declared = said.value.get("capabilities")
+   self._end(one, result(number, _introduction(said)))
   elif one.client is None or one.client.is_modern:
    if kind == "input_required":
-    several = len(self._answers.plan.servers) > 1
-    text = attributed_input(said, self._child.name, several)
+    text = attributed_input(said, self._connection.name, self._several)
     message = result(number, text)
    self._end(one, message.under(number))
   elif kind == "input_required":
@@ -7322,7 +7191,7 @@ class ModernChildPort:
   del self._pending[one.number]
   self._say(message)
  def _fail(self, one, reason):
-  text = error(INTERNAL_ERROR, f"Server '{self._child.name}' {reason}")
+  text = error(INTERNAL_ERROR, f"Server '{self._connection.name}' {reason}")
   self._end(one, failure(str(one.number), text))
  def _require(self, one, required):
   one.next_round(required)
@@ -7341,7 +7210,7 @@ class ModernChildPort:
  def _ask(self, one, question):
   def ask():
    if one.client is not None and question.id in one.questions:
-    self._child.ask(one.client, question)
+    self._ask_client(one.client, question)
   self._effects.later(ask)
 
 def _explained(message, client, server):
@@ -7379,11 +7248,13 @@ def _unmarked(message):
  )
 
 def _introduction(said):
+ versions = said.value.get("supportedVersions")
+ is_named = type(versions) is list and bool(versions)
  add = {
-  "protocolVersion": quote(MODERN_VERSION),
+  "protocolVersion": quote(MODERN_VERSION) if is_named else "null",
   "serverInfo": said.part("_meta", SERVER_KEY) or "{}",
  }
- return said.edited(drop=("supportedVersions", *MODERN_MEMBERS), add=add).text
+ return said.edited(drop=MODERN_MEMBERS, add=add).text
 
 def _is_askable(value):
  method = value.get("method") if type(value) is dict else None
@@ -7708,11 +7579,16 @@ def _visits(message):
  return [text[start:end] for value, start, end in found if type(value) is dict]
 ''')
 define_part("tool", r'''
-from time import monotonic
+from contextlib import suppress
+from time import monotonic, sleep
 from time import monotonic, time
-import _thread
+import argparse
+import base64
 import json
 import os
+import queue
+import signal
+import stat
 import sys
 load_part("spawn")
 load_part("base")
@@ -7750,8 +7626,8 @@ class LocalClient:
    answered = self._awaited.pop(message.id, None) if message.method is None else None
    if answered is not None:
     answered(message)
- def gate(self):
-  pass
+ def has_room(self, _seconds=0.0):
+  return True
  def close(self):
   self.engine.close()
   while self._awaited:
@@ -7891,7 +7767,11 @@ def print_lines(lines):
 def print_json(document):
  import json
  _configure(encoding="utf-8", errors="backslashreplace", newline="\n")
- lines = json.dumps(document, indent=2, ensure_ascii=False).split("\n")
+ try:
+  text = json.dumps(document, indent=2, ensure_ascii=False)
+ except RecursionError:
+  text = json.dumps(document, ensure_ascii=False)
+ lines = text.split("\n")
  return _written(
   "".join([c if c.isprintable() else json.dumps(c)[1:-1] for c in line]) for line in lines
  )
@@ -8413,7 +8293,6 @@ def desktop_lines(needs):
  return [*path, *needs["notes"]]
 
 def check_servers(plan, folder):
- from time import sleep
  proxy = LocalClient(plan, folder, obj(capabilities=obj(dict.fromkeys(RELAYED, "{}"))))
  engine = proxy.engine
  children = engine.core.children.values()
@@ -8520,15 +8399,12 @@ def _schemas(plan):
  return found
 
 def _answer(proxy, params):
- has_come = _thread.allocate_lock()
- has_come.acquire()
- answers = []
- def keep(message):
-  answers.append(message)
-  has_come.release()
- proxy.ask("tools/call", params, keep)
- acquired(has_come)
- (message,) = answers
+ answers = queue.SimpleQueue()
+ proxy.ask("tools/call", params, answers.put)
+ while True:
+  with suppress(queue.Empty):
+   message = answers.get(timeout=SIGNAL_SECONDS)
+   break
  answer = json.loads(message.line()) if message is not None else {}
  return answer
 
@@ -8627,7 +8503,6 @@ class Files:
    return {**block, "resource": resource}
   return self._replaced(block, "data")
  def _replaced(self, holder, member):
-  import base64
   try:
    data = base64.b64decode(holder[member], validate=True)
   except (KeyError, ValueError, TypeError):
@@ -8667,7 +8542,6 @@ def run_command(plan, folder, arguments, opening):
  return flush_output() or status
 
 def _read(plan, arguments):
- import argparse
  print_lines([])
  parser = argparse.ArgumentParser(
   description=f"{plan.name}: an MCP server over standard input and output. "
@@ -8737,9 +8611,8 @@ def _carry_out(plan, folder, chosen, opening):
   plan = narrowed(plan, chosen.profile)
  if serves:
   return _serve(plan, folder, chosen, opening)
- from signal import signal
  for number in ENDING:
-  signal(number, _stop)
+  signal.signal(number, _stop)
  if chosen.call:
   name, *given = chosen.call
   show = print_texts if chosen.text else print_json
@@ -8767,8 +8640,6 @@ def _serve(plan, folder, chosen, opening):
   log = _log(plan, path, taken, chosen.log_calls or _is_debug()) if path else None
  except (OSError, ValueError) as problem:
   complain(f"cannot write the log {path}: {problem}")
-  if isinstance(opening.spawned, Spawned):
-   opening.spawned.discard()
   return 2
  if not chosen.http:
   return Stdio(plan, folder, log).run(opening)
@@ -8801,13 +8672,12 @@ def _log(plan, path, taken, with_calls):
  writer = Writer(
   _opened(path, taken),
   private=False,
-  broke=lambda: _complain_apart(broke),
+  broke=lambda: start_thread(complain, broke),
   overflowed=lambda waiting: None,
  )
  return Log(writer, with_calls)
 
 def _opened(path, taken):
- import stat
  if WINDOWS:
   load_part("windows")
   descriptor = open_to_append(path)
@@ -8822,15 +8692,14 @@ def _opened(path, taken):
     raise ValueError("the protocol is spoken over it")
  return descriptor
 
-def _complain_apart(text):
- _thread.start_new_thread(complain, (text,))
-
 def _stop(*_):
  raise SystemExit(1)
 ''')
 define_part("windows", r'''
-import _thread
+from contextlib import suppress
+import ctypes
 import os
+import queue
 load_part("base")
 
 # windows/files.py: Files of Windows that several processes write to.
@@ -8851,37 +8720,31 @@ def open_to_append(path):
 class ThreadedInput:
  def __init__(self, output):
   self.output = output
-  self._data = b""
-  self._problem = None
-  self._full = _thread.allocate_lock()
-  self._full.acquire()
-  self._empty = _thread.allocate_lock()
-  self._empty.acquire()
-  _thread.start_new_thread(self._fill, ())
+  self._pieces = queue.Queue(1)
+  self._next = None
+  start_thread(self._read_ahead)
  def ready(self, seconds):
-  if not self._full.acquire(True, seconds):
-   return False
-  self._full.release()
-  return True
+  if self._next is None:
+   with suppress(queue.Empty):
+    self._next = self._pieces.get(timeout=seconds)
+  return self._next is not None
  def read(self):
-  while not self._full.acquire(True, SIGNAL_SECONDS):
+  while not self.ready(SIGNAL_SECONDS):
    if self.output.broken:
     raise Stopped
-  if self._problem is not None:
-   raise self._problem
-  data = self._data
-  self._empty.release()
-  return data
- def _fill(self):
-  while True:
+  piece, self._next = self._next, None
+  if isinstance(piece, OSError):
+   raise piece
+  return piece or b""
+ def _read_ahead(self):
+  data = b"?"
+  while data:
    try:
-    self._data = os.read(0, STDIN_CHUNK)
+    data = os.read(0, STDIN_CHUNK)
    except OSError as problem:
-    self._problem, self._data = problem, b""
-   self._full.release()
-   if not self._data:
+    self._pieces.put(problem)
     return
-   self._empty.acquire()
+   self._pieces.put(data)
 
 # windows/jobs.py: The processes of a child on Windows: a job object holds them, and ends them with the proxy.
 START_FLAGS = 0x00000004 | 0x08000000
@@ -8896,9 +8759,7 @@ _ENDED_BY_US = 1
 
 class Job:
  def __init__(self, pid):
-  import ctypes
   self._process = self._job = None
-  self._ctypes = ctypes
   self._kernel = _library("kernel32")
   for name in ("OpenProcess", "CreateJobObjectW"):
    getattr(self._kernel, name).restype = ctypes.c_void_p
@@ -8909,7 +8770,6 @@ class Job:
   if _library("ntdll").NtResumeProcess(self._process):
    raise OSError(f"Windows does not let process {pid} run")
  def _created(self):
-  ctypes = self._ctypes
   job = ctypes.c_void_p(self._kernel.CreateJobObjectW(None, None))
   limits = bytearray(_LIMITS_SIZE[ctypes.sizeof(ctypes.c_void_p)])
   limits[_FLAGS_AT : _FLAGS_AT + 4] = _KILL_ON_JOB_CLOSE.to_bytes(4, "little")
@@ -8929,7 +8789,7 @@ class Job:
    self._kernel.TerminateProcess(self._process, _ENDED_BY_US)
   if self._job is None:
    return bool(self._kernel.WaitForSingleObject(self._process, 0) == _WAIT_TIMEOUT)
-  found = (self._ctypes.c_char * _ACCOUNTING_SIZE)()
+  found = (ctypes.c_char * _ACCOUNTING_SIZE)()
   self._kernel.QueryInformationJobObject(self._job, _ACCOUNTING, found, len(found), None)
   return any(found.raw[_ACTIVE_AT : _ACTIVE_AT + 4])
  def __del__(self):
@@ -8938,7 +8798,6 @@ class Job:
     self._kernel.CloseHandle(handle)
 
 def _library(name):
- import ctypes
  loader = ctypes
  return loader.WinDLL(name)
 
@@ -9006,6 +8865,7 @@ def shell_command(line, environ):
 define_part("rare", r'''
 from contextlib import suppress
 from time import monotonic
+from time import sleep
 import _thread
 import binascii
 import os
@@ -9013,82 +8873,6 @@ import re
 load_part("spawn")
 load_part("base")
 load_part("serve")
-
-# rare/deep.py: Reads JSON beyond what the C scanner does: too deep, or with integers that are too long.
-MAXIMUM_DEPTH = 100_000
-_BLANKS = re.compile(r"[ \t\r\n]*")
-
-class _Number(str):
- __slots__ = ()
-
-def _integer(digits):
- try:
-  return int(digits)
- except ValueError:
-  return _Number(digits)
-
-class _LongIntegers(ScannerOptions):
- parse_int = staticmethod(_integer)
-_scan_long = new_scanner(_LongIntegers())
-
-def read_again(text, index):
- import json.decoder
- try:
-  return _scan_long(text, index)
- except StopIteration as problem:
-  raise ValueError(f"no JSON value at character {problem.value}") from None
- except RecursionError:
-  pass
- try:
-  return deep_value(text, index)
- except IndexError:
-  raise ValueError("it ends too early") from None
-
-def deep_value(text, index):
- open_values = []
- while True:
-  if text[index] in "[{":
-   value, end = ({}, "}") if text[index] == "{" else ([], "]")
-   index = _skip(text, index + 1)
-   if text[index] != end:
-    if len(open_values) == MAXIMUM_DEPTH:
-     raise ValueError("nested too deep")
-    key, index = _key(text, index) if end == "}" else ("", index)
-    open_values.append((value, key))
-    continue
-   index += 1
-  else:
-   value, index = read_again(text, index)
-  while open_values:
-   outer, key = open_values.pop()
-   if type(outer) is dict:
-    outer[key] = value
-   else:
-    outer.append(value)
-   index = _skip(text, index)
-   if text[index] == ",":
-    index = _skip(text, index + 1)
-    key, index = _key(text, index) if type(outer) is dict else ("", index)
-    open_values.append((outer, key))
-    break
-   if text[index] != ("}" if type(outer) is dict else "]"):
-    raise ValueError(f"no comma at character {index}")
-   value, index = outer, index + 1
-  else:
-   return value, index
-
-def _key(text, index):
- if text[index] != '"':
-  raise ValueError(f"no member name at character {index}")
- key, index = read_again(text, index)
- index = _skip(text, index)
- if text[index] != ":":
-  raise ValueError(f"no colon at character {index}")
- return key, _skip(text, index + 1)
-
-def _skip(text, index):
- found = _BLANKS.match(text, index)
- return found.end() if found else index
 
 # rare/secrecy.py: What may be shown of a text: no secret, and nothing that a terminal would act upon.
 NOTHING = 0
@@ -9267,7 +9051,6 @@ def shown(text, redact=str):
 def printable(text):
  if text.isprintable():
   return text
- import re
  text = re.sub(_SEQUENCES, "", text)
  blanks = (" " if char.isspace() else char for char in text)
  return "".join([char if char.isprintable() else "?" for char in blanks])
@@ -9317,15 +9100,12 @@ def member_class(name, before, now):
   return "other"
  if name == "arguments":
   before, now = arguments_schema(before), arguments_schema(now)
- try:
-  before, now = _without_texts(before), _without_texts(now)
-  if same(before, now, SETS):
-   return "text"
-  if not is_schema:
-   return "hint"
-  is_safe = _is_compatible(before, now, name == "outputSchema")
- except RecursionError:
-  is_safe = False
+ before, now = _without_texts(before), _without_texts(now)
+ if same(before, now, SETS):
+  return "text"
+ if not is_schema:
+  return "hint"
+ is_safe = _is_compatible(before, now, name == "outputSchema")
  return "schema-compatible" if is_safe else "schema-breaking"
 
 def arguments_schema(arguments):
@@ -9372,19 +9152,34 @@ def _without_texts(value):
   if name not in ("title", "description") or type(part) is not str
  }
 
-# rare/memory.py: Returns memory to the system.
-TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
+# rare/memory.py: Has glibc keep free memory from one large line to the next, and return it to the system then.
+_PARAMETERS = {-8: 1, -3: 1 << 25, -1: 1 << 30}
+FREE_SECONDS = 1.0
+_is_planned = _thread.allocate_lock()
+
+def keep_memory():
+ for number, value in _PARAMETERS.items():
+  _call("mallopt", number, value)
 
 def return_memory():
+ if LINUX and _is_planned.acquire(False):
+  try:
+   _thread.start_new_thread(_return, ())
+  except RuntimeError:
+   _is_planned.release()
+
+def _return():
+ sleep(FREE_SECONDS)
+ _is_planned.release()
+ _call("malloc_trim", 0)
+
+def _call(name, *arguments):
  if not LINUX:
   return
  try:
   import ctypes
-  library = ctypes.CDLL(None)
-  library.mallopt(MMAP_THRESHOLD, RETURNED)
-  library.mallopt(TRIM_THRESHOLD, 2 * RETURNED)
-  library.malloc_trim(0)
- except (ImportError, OSError, AttributeError):
+  ctypes.CDLL(None)[name](*arguments)
+ except Exception:
   return
 
 # rare/names.py: The names that clients see.
@@ -9919,14 +9714,11 @@ class WriteQueue:
   self.waiting = 0
   self._queue = []
   self._batch = []
-  self._gates = []
   self._took_at = 0.0
  def begin(self, rest):
   self._took_at = monotonic()
-  try:
-   _thread.start_new_thread(self._drain, (rest,))
-   self.alive = True
-  except RuntimeError:
+  self.alive = start_thread(self._drain, rest) is not None
+  if not self.alive:
    self.writer.break_off()
  def add(self, pieces):
   self._queue.append(pieces)
@@ -9941,20 +9733,6 @@ class WriteQueue:
    return False
   stalled = monotonic() - self._took_at >= STALL_SECONDS
   return stalled or self.waiting > PATIENCE_FACTOR * MAXIMUM_WAITING_BYTES
- def gate(self, emptied):
-  if not self._shut(emptied):
-   return None
-  gate = _thread.allocate_lock()
-  gate.acquire()
-  self._gates.append((emptied, gate))
-  return gate
- def _shut(self, emptied):
-  return self.alive and (emptied or self.crowded)
- def _open_gates(self):
-  for emptied, gate in self._gates:
-   if not self._shut(emptied):
-    gate.release()
-  self._gates = [(emptied, gate) for emptied, gate in self._gates if self._shut(emptied)]
  def _drain(self, pieces):
   most = 0
   while pieces:
@@ -9970,7 +9748,7 @@ class WriteQueue:
      del view
    except OSError:
     self.writer.break_off()
-   with self.writer.lock:
+   with self.writer.drained:
     pieces = self._next()
   if most > RETURNED:
    return_memory()
@@ -9994,7 +9772,7 @@ class WriteQueue:
    self.discard()
    if self.writer.closing:
     os.close(self.writer.descriptor)
-  self._open_gates()
+  self.writer.drained.notify_all()
   return pieces
 
 def _size(pieces):

@@ -12,12 +12,14 @@ import sys
 import time
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from statistics import median
 
 from bench import FAILURES, Bench
 from contenders import BLOB, RELAY
 from pipe import FLOOR, Open, Pipe, listed
 from processes import cpu, peak, resident
+from report import Table
 
 SIZES = {"1 MB": (1_000_000, 8), "20 MB": (20_000_000, 2)}
 """{size: (bytes, calls a turn)}; the last one is that whose memory is reported."""
@@ -28,8 +30,14 @@ TIME_GOALS = {"values": 2.5, "text": 1.5}
 
 WAYS = [(size, kind) for size in SIZES for kind in TIME_GOALS]
 
+CPU_GOAL = 1.5
+"""The most CPU that a result may take, as a multiple of what it takes between legacy peers."""
+
 KEPT_GOAL = 0.5
 """What of a result may stay in the proxy, as a multiple of its size."""
+
+IDLE_SECONDS = 2.5
+"""After so long without a large result, its memory has been given back."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +50,21 @@ class Warm:
 
 def measure(bench: Bench) -> None:
     """Get large results of a server of each era."""
+    tables = {}
     for child in ERAS:
         running = opened(bench, child)
         try:
-            compare(bench, child, running)
+            tables[child] = compare(bench, child, running)
         finally:
             for each in running.values():
                 each.server.pipe.close()
+    for child, client, (size, kind) in product(ERAS, ERAS, WAYS):
+        column = f"{size} {kind} CPU ms"
+        taken = tables[child].median(f"mcpagg, {client} client", column)
+        least = tables["legacy"].median("mcpagg, legacy client", column)
+        ratio = taken / least if taken and least else None
+        what = f"CPU of {size}, {kind}, {client} client, {child} server"
+        bench.report.goal(what, ratio, "x legacy, legacy", most=CPU_GOAL)
 
 
 def opened(bench: Bench, child: str) -> dict[str, Warm]:
@@ -83,12 +99,13 @@ def warmed(argv: list[str], *, modern: bool) -> Warm:
         raise
 
 
-def compare(bench: Bench, child: str, running: dict[str, Warm]) -> None:
+def compare(bench: Bench, child: str, running: dict[str, Warm]) -> Table:
     """Measure these servers in turns; the first turn makes the results, and does not count."""
     report, about = bench.report, f"{child} server"
     bench.turns(1, running, timed)
     samples = bench.turns(1 if bench.quick else 3, running, timed)
     table = report.add(f"large results, {about}", "direct", samples)
+    time.sleep(IDLE_SECONDS)
     memory = report.add(f"memory of 20 MB, {about}", "direct", bench.turns(1, running, occupied))
     for client in ERAS:
         name = f"mcpagg, {client} client"
@@ -98,6 +115,7 @@ def compare(bench: Bench, child: str, running: dict[str, Warm]) -> None:
             report.goal(what, ratio, "x direct", most=TIME_GOALS[kind])
         what = f"memory of 20 MB, {client} client, {about}, kept"
         report.goal(what, memory.median(name, "kept, x"), "x the message", most=KEPT_GOAL)
+    return table
 
 
 def timed(warm: Warm) -> dict[str, float]:

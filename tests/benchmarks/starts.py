@@ -20,8 +20,12 @@ START_GOALS = (
 )
 """The most that a start may take, as a multiple of the floor."""
 
-FIRST_CALL_GOAL = 25.0
-"""How many milliseconds a first call may take longer than that of the child itself."""
+FIRST_CALL_GOAL, LATER_CALL_GOAL = 100.0, 2.0
+"""How many milliseconds a first call may take longer than that of the child itself.
+
+At once; and a second after the list, as of a client whose model has to think first.
+"""
+PAUSE_SECONDS = 1.0
 
 WAITING = [*FLOOR, "-c", 'print(\'{"jsonrpc":"2.0","id":1,"result":{}}\', flush=True); input()']
 """A bare interpreter that says when it is up, and waits: the floor of memory."""
@@ -36,7 +40,10 @@ def measure(bench: Bench) -> None:
         up = bench.workshop.up_file(scene)
 
         def turn(argv: list[str], up: Path = up, scene: Scene = scene) -> dict[str, float]:
-            return one_start(argv, up, scene.children) if argv != FLOOR else floor()
+            if argv == FLOOR:
+                return floor()
+            seen = one_start(argv, up, scene.children)
+            return seen | later_call(argv) if scene == Scene(1) else seen
 
         contenders = {"floor": FLOOR, **bench.workshop.contenders(scene)}
         thorough = 2 if scene.delay else 11
@@ -48,6 +55,8 @@ def measure(bench: Bench) -> None:
     for scene in (Scene(1), Scene(1, 2)):
         more = tables[scene].more("mcpagg", "direct", "first call ms")
         bench.report.goal(f"first call, {scene}", more, "ms more than direct", most=FIRST_CALL_GOAL)
+    more = tables[Scene(1)].more("mcpagg", "direct", "1 s later ms")
+    bench.report.goal("first call, 1 s later", more, "ms more than direct", most=LATER_CALL_GOAL)
     for scene, table in tables.items():
         values = table.medians("initialize ms")
         bench.report.plots[f"start-{scene.name}"] = bars(
@@ -69,6 +78,15 @@ def one_start(argv: list[str], up: Path, children: int) -> dict[str, float]:
             seen["all up ms"] = (last_up(up, children) - pipe.started) * 1000
         seen["memory MB"] = resident(pipe.process.pid) / 1e6
     return seen
+
+
+def later_call(argv: list[str]) -> dict[str, float]:
+    """Start a server once, and call a tool some time after the list."""
+    with Pipe(argv) as pipe:
+        pipe.initialize()
+        server = listed(pipe, "echo")
+        time.sleep(PAUSE_SECONDS)
+        return {"1 s later ms": server.call(text="x")}
 
 
 def last_up(up: Path, children: int) -> float:

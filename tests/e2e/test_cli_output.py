@@ -14,7 +14,7 @@ import pytest
 from proxies import compiled, write_config
 from wire import stub_entry
 
-from mcpagg import compilation
+from mcpagg import compiling
 from mcpagg.cli import INTERNAL_FAULT, main
 from mcpagg.output import check_target, write
 from mcpagg.problems import ConfigError
@@ -268,7 +268,7 @@ def test_a_fault_of_our_own_is_no_drift_and_shows_no_value(
         raise BaseExceptionGroup("", [KeyError("sentinel-value")])
 
     config = write_config(tmp_path, {"one": stub_entry()})
-    monkeypatch.setattr(compilation, "compile_proxy", broken)
+    monkeypatch.setattr(compiling, "compile_proxy", broken)
     assert main([str(config), "-o", str(tmp_path / "server.py")]) == INTERNAL_FAULT
     said = capsys.readouterr().err
     assert said.startswith("internal fault: KeyError in ")

@@ -213,8 +213,8 @@ def test_an_answer_without_an_id_ends_the_request_that_is_in_flight() -> None:
     assert names(snapshot.children[0]) == ["echo"]
     assert [warning.what for warning in warnings][-2:] == [
         "server 'stub' answered prompts/list with error -32603: broken: taken for empty",
-        "server 'stub' answered resources/list with error -32603: the answer cannot be read: "
-        "it ends too early: taken for empty",
+        "server 'stub' gave an answer that cannot be read: it ends too early, asked for "
+        "resources/list: taken for empty",
     ]
 
 
@@ -241,7 +241,7 @@ def test_a_child_that_does_not_know_its_list_has_none_and_is_told() -> None:
 def test_what_is_wrong_with_another_list_costs_no_tool_and_is_told(
     monkeypatch: pytest.MonkeyPatch, log: Path
 ) -> None:
-    monkeypatch.setattr("mcpagg.discovery.OTHERS", LIMIT)
+    monkeypatch.setattr("mcpagg.collector.OTHERS", LIMIT)
     broken = {"error": {"code": -32603, "message": "broken"}}
     answers = {"prompts/list": broken, "resources/list": None, "resources/templates/list": "{}"}
     capabilities: Json = {"tools": {}, "prompts": {}, "resources": {}}
@@ -257,7 +257,7 @@ def test_what_is_wrong_with_another_list_costs_no_tool_and_is_told(
     ]
 
 
-@pytest.mark.parametrize("answer", ["{}", {"error": {"code": -32603, "message": "broken"}}])
+@pytest.mark.parametrize("answer", ["{}", "[]", {"error": {"code": -32603, "message": "broken"}}])
 def test_a_list_of_tools_that_is_not_given_costs_only_itself(answer: Any) -> None:
     prompts = {"result": {"prompts": [{"name": "p"}]}}
     answers = {"tools/list": answer, "prompts/list": prompts}
@@ -321,7 +321,7 @@ def test_a_list_that_is_late_is_waited_for(
     first: list[str], log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for patience in ("HINT", "LONGEST"):
-        monkeypatch.setattr(f"mcpagg.discovery.{patience}", LIMIT)
+        monkeypatch.setattr(f"mcpagg.collector.{patience}", LIMIT)
     late = [{"sleep": 0.1}, {"tools": ["a", "b", "c"]}, {"notify": CHANGED}]
     steps = {"after notifications/initialized": [{"background": late}]}
     # The second start is given as long as the list took to come to rest in the first.
@@ -477,7 +477,7 @@ def test_the_input_of_a_child_is_ended_first_whatever_became_of_it(how: str, log
 def test_an_answer_with_an_id_that_was_never_asked_is_told_at_once() -> None:
     line = '{"jsonrpc":"2.0","id":0,"result":{}}\n'
     entry = stub_entry(answers={"initialize": None}, at={"initialize": [{"stdout": line}]})
-    with pytest.raises(ChildFault, match="the answer came with the id 0, which no request has had"):
+    with pytest.raises(ChildFault, match="gave an answer with the id 0, which no request has had"):
         survey({"stub": entry})
 
 

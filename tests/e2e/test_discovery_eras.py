@@ -28,7 +28,8 @@ from wire import (
 from mcpagg.cli import main
 from mcpagg.collector import MODERN_SECONDS, UNSPOKEN
 from mcpagg.config import read_config
-from mcpagg.discovery import RELAYED, discover
+from mcpagg.discovery import discover
+from mcpagg.inquiry import RELAYED
 from mcpagg.problems import ChildFault, Problem
 from mcpagg.recorded import read_contents
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot

@@ -15,14 +15,15 @@ from proxies import compiled, posix, running, served
 from wire import call, enveloped, events, modern_entry, start_call, stub_entry, text, tool_names
 
 LACKS_THREADS = """
-import _thread
+import threading
 
-def _lacking(function, arguments, start=_thread.start_new_thread):
+def _start(thread, start=threading.Thread.start):
+    function = thread._target
     if {condition}:
         raise RuntimeError("can't start new thread")
-    return start(function, arguments)
+    return start(thread)
 
-_thread.start_new_thread = _lacking
+threading.Thread.start = _start
 
 PLAN = {{"""
 
@@ -96,7 +97,11 @@ def test_a_fault_over_what_a_child_says_fails_what_it_owes(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "condition", ["function.__name__ == '_live'", "function.__name__ in ('_wait', '_read_stderr')"]
+    "condition",
+    [
+        "function.__qualname__ == 'Supervisor._run'",
+        "function.__name__ in ('_wait', '_read_stderr')",
+    ],
 )
 @pytest.mark.parametrize("era", [stub_entry, modern_entry])
 def test_a_start_for_which_there_is_no_thread_fails_its_calls(
@@ -121,7 +126,7 @@ def test_a_start_that_fails_with_any_exception_fails_its_calls(
     tmp_path: Path, problem: str
 ) -> None:
     file = compiled(tmp_path, {"odd": stub_entry(), "good": stub_entry()})
-    starting = "        handle, group = _start_directly"
+    starting = "        popen = subprocess.Popen("
     edited(file, starting, f"        if '@' not in str(launch.argv): raise {problem}\n{starting}")
     with served(file) as wire:
         message = call(wire, "odd:echo")["error"]["message"]
@@ -138,7 +143,7 @@ def test_a_start_that_fails_with_any_exception_fails_its_calls(
 def test_without_a_thread_all_children_are_closed_and_nothing_is_raised(tmp_path: Path) -> None:
     stubborn = stub_entry(ignore=["SIGTERM", "eof"])
     file = compiled(tmp_path, {"a": stub_entry(), "b": stubborn})
-    without_threads(file, "function.__name__ == '_close'")
+    without_threads(file, "function.__qualname__ == 'Process.close'")
     with served(file) as wire:
         for name in ("a:echo", "b:echo"):
             call(wire, name)

@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proxies import compiled, delayed, lowered, posix, running, served
+from proxies import compiled, delayed, posix, running, served
 from wire import (
     Wire,
-    alive,
     call,
-    events,
     initialize,
     start_call,
     stub_entry,
@@ -144,25 +142,6 @@ def test_a_variable_with_a_default_in_one_place_alone_is_needed(
         assert "environment: SOME_TOKEN (in env.B)\n" in wire.stderr
 
 
-# Code of an emitted file: it waits until a server has written its log.
-WAIT = """
-import os, time
-while not os.path.exists({log!r}):
-    time.sleep(0.01)
-"""
-
-
-# Code of an emitted file: it names each import that takes as long as much of a first call.
-HOOK = """
-slow = {"contextlib", "enum", "hashlib", "json", "re", "signal", "subprocess", "threading"}
-def note(event, of):
-    if event == "import" and of[0] in slow:
-        print(of[0], file=sys.stderr)
-sys.addaudithook(note)
-"""
-RUNS = '\nif __name__ == "__main__":\n    main('
-
-
 @pytest.mark.parametrize("logs", [False, True])
 def test_prepared_answers_need_no_other_part_on_any_system_and_with_a_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logs: bool
@@ -196,7 +175,7 @@ def test_what_comes_after_prepared_answers_is_logged_where_a_directory_is_set(
     assert not any(b"\r" in line for line in lines)
 
 
-def test_a_log_that_cannot_be_written_ends_the_proxy_and_the_server_of_a_first_call(
+def test_a_log_that_cannot_be_written_ends_the_proxy_before_any_server_is_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = tmp_path / "log"
@@ -207,40 +186,15 @@ def test_a_log_that_cannot_be_written_ends_the_proxy_and_the_server_of_a_first_c
         start_call(wire, "a:echo")
         assert wire.wait() == 2
         assert "cannot write the log" in wire.stderr
-    assert not any(
-        alive(started["pid"]) for started in (events(log, "start") if log.exists() else ())
-    )
-
-
-@posix("there `subprocess` starts a server")
-def test_the_server_of_a_first_call_starts_while_the_rest_is_compiled(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    servers = {"other": stub_entry(), "one": stub_entry(log=str(log))}
-    file = compiled(tmp_path, servers, "--start", "lazy")
-    log.unlink()
-    for part in ("base", "serve"):
-        delayed(file, part, WAIT.format(log=str(log)))
-    file.write_text(file.read_text().replace(RUNS, HOOK + RUNS))
-    with served(file) as wire:
-        assert text(call(wire, "one:echo")) == "{}"
-        assert wire.stderr == ""
-        assert text(call(wire, "one:echo", n=1)) == '{"n":1}'
-        assert len(events(log, "start")) == 1
-        assert text(call(wire, "other:echo")) == "{}"
-    assert len(events(log, "start")) == 1
+    assert not log.exists()
 
 
 @posix("there no process can send itself a signal")
 @pytest.mark.parametrize("part", ["base", "serve"])
-def test_a_signal_while_the_rest_is_compiled_ends_the_server_too(tmp_path: Path, part: str) -> None:
-    log = tmp_path / "log"
-    stays = stub_entry(log=str(log), at={"eof": [{"hang": 1}]})
-    file = compiled(tmp_path, {"one": stays}, "--start", "lazy")
-    log.unlink()
-    lowered(file, STDIN_GRACE_SECONDS=0.1)
-    delayed(file, part, WAIT.format(log=str(log)) + "os.kill(os.getpid(), 15)\n")
+def test_a_signal_while_the_rest_is_compiled_ends_the_proxy(tmp_path: Path, part: str) -> None:
+    file = compiled(tmp_path, {"one": stub_entry()}, "--start", "lazy")
+    delayed(file, part, "import os\nos.kill(os.getpid(), 15)\n")
     with served(file) as wire:
         start_call(wire, "one:echo")
         assert wire.wait() == 0
-        (started,) = events(log, "start")
-        assert not alive(started["pid"])
+        assert wire.family() == set()

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from mcpagg_runtime.base.jsontext import Malformed, parse
 from mcpagg_runtime.base.message import Lines, decode, read_message
-from mcpagg_runtime.rare.deep import deep_value
 from mcpagg_runtime.start.values import quote
 
 # --- Texts ------------------------------------------------------------------------------------
@@ -60,7 +59,7 @@ def containers(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     return st.one_of(
         st.lists(entry, max_size=4).map(lambda parts: "[" + ",".join(parts) + "]"),
         st.lists(member, max_size=4).map(lambda parts: "{" + ",".join(parts) + "}"),
-        st.tuples(st.sampled_from([1, 900, 3000]), inner).map(
+        st.tuples(st.sampled_from([1, 30, 90]), inner).map(
             lambda drawn: "[" * drawn[0] + drawn[1] + "]" * drawn[0]
         ),
     )
@@ -120,7 +119,6 @@ def test_decoding_takes_nothing_but_a_mark_and_white_space(text: str) -> None:
 @given(shallow)
 def test_values_are_what_the_json_module_reads(text: str) -> None:
     assert parse(text) == json.loads(text)
-    assert deep_value(text, 0) == (json.loads(text), len(text))
 
 
 @given(shallow, st.integers(0, 10**6))

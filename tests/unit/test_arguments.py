@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mcpagg.cli import main
 from mcpagg.invocation import parse
+from mcpagg.options import Options
 from mcpagg.problems import ConfigError
 from mcpagg.recorded import REBUILD
+from mcpagg_runtime.base import plan
 
 
 @pytest.fixture
@@ -23,17 +26,16 @@ def recorded(tmp_path: Path) -> str:
 
 @pytest.mark.parametrize("mode", ["--check", "--offline"])
 def test_what_is_given_replaces_what_is_recorded(recorded: str, mode: str) -> None:
-    plain = parse([mode, "-o", recorded])
-    assert (plain.only, plain.on_drift, plain.timeout) == (["a", "b"], "refuse", 5)
-    assert plain.allow_failed
-    assert plain.config == str(Path(recorded).parent / "mcp.json")
-    chosen = parse([mode, "-o", recorded, "--only", "c", "--on-drift", "live", "--skip", "d"])
-    assert (chosen.only, chosen.skip, chosen.on_drift) == (["c"], ["d"], "live")
-    assert chosen.timeout == 5
+    asked = parse([mode, "-o", recorded])
+    known = Options(only=("a", "b"), on_drift="refuse", timeout=5, allow_failed=True)
+    assert asked.options == known
+    assert asked.config == str(Path(recorded).parent / "mcp.json")
+    given = parse([mode, "-o", recorded, "--only", "c", "--on-drift", "live", "--skip", "d"])
+    assert given.options == replace(known, only=("c",), skip=("d",), on_drift="live")
 
 
 def test_a_compilation_takes_nothing_from_the_file_that_it_replaces(recorded: str) -> None:
-    assert not {"only", "on_drift"} & vars(parse(["mcp.json", "-o", recorded])).keys()
+    assert parse(["mcp.json", "-o", recorded]).options == Options()
 
 
 def test_a_recorded_option_that_is_not_known_is_named_with_the_file(recorded: str) -> None:
@@ -93,3 +95,8 @@ def test_a_wrong_argument_is_one_line(
     assert said.startswith(f"mcpagg-compile: {says}")
     assert said.count("\n") == 1
     assert "sentinel" not in said
+
+
+def test_the_runtime_knows_each_option_that_it_is_to_act_upon() -> None:
+    # What serving over HTTP needs is not an option alone: the config says it, too.
+    assert plan.Options.__annotations__.keys() - {"http"} == Options().runtime().keys()

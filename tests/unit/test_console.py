@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mcpagg import console, discovery
+from mcpagg import console, inquiry
 from mcpagg.console import NEWS_SECONDS, Console
 from mcpagg.conversation import Fault
 from mcpagg.discovery import INSTALLING, Awaited, discover
@@ -163,7 +163,7 @@ class Crowd:
 
 def test_package_managers_install_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     crowd = Crowd()
-    monkeypatch.setattr(discovery.Discovery, "_connect", crowd.connect)
+    monkeypatch.setattr(inquiry.Inquiry, "connect", crowd.connect)
     servers = tuple(
         ServerSpec(name=f"s{number}", path="s", command="npx", args=("-y", f"p{number}"))
         for number in range(3 * INSTALLING)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from mcpagg import conversation
 from mcpagg.conversation import (
     LONGEST_INSTALLATION,
     Conversation,
@@ -73,9 +74,11 @@ def asked(
         processes[0].answers = tuple(lines)
         return processes[0]
 
-    monkeypatch.setattr("mcpagg.conversation.Process", start)
-    monkeypatch.setattr("mcpagg.conversation.spawn", lambda launch: launch)
-    child = Conversation(Launch(["x"], {}, None, {"hidden": "T"}), {"roots": {}}, Timeless())
+    monkeypatch.setattr(conversation, "Process", start)
+    monkeypatch.setattr(conversation, "spawn", lambda launch: launch)
+    monkeypatch.setattr(conversation, "TIME", Timeless())
+    launch = Launch(["x"], {}, None, {"hidden": "T"}, name="x")
+    child = Conversation(launch, "2025-11-25", {"roots": {}})
     return lambda: child.request("m", "{}", 1.0).raw("result"), child, processes[0]
 
 
@@ -98,23 +101,36 @@ def test_what_it_wrote_to_stdout_before_it_ended_is_told(monkeypatch: pytest.Mon
 def test_an_answer_is_read_in_any_form(monkeypatch: pytest.MonkeyPatch, line: str) -> None:
     ask, child, _ = asked(monkeypatch, '{"id":7,"result":{}}', line)
     assert ask() == '{ "a":1.0 }'
-    assert child.noise == ""
+    assert child.server.noise == ""
 
 
 @pytest.mark.parametrize(
     ("line", "what"),
     [
-        ('{"jsonrpc":"2.0","id":1}', "the result is no JSON object"),
-        ('{"jsonrpc":"2.0","id":1,"result":[]}', "the result is no JSON object"),
-        ('{"jsonrpc":"2.0","id":1,"result":{"tools":[', "the answer cannot be read: "),
-        ('{"jsonrpc":"2.0","id":', "the answer cannot be read: "),
-        ('{"jsonrpc":"2.0","result":{}}', "the answer came without the id of a request"),
-        ('{"jsonrpc":"2.0","id":true,"result":{}}', "the answer came without the id of a request"),
-        ('{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"no"}}', "no"),
-        ('{"id":1,"error":{"code":-32602,"message":"no","data":[1]},"result":{}}', "no"),
-        ('{"id":1,"error":{"code":-32602,"message":null}}', "null"),
-        ('{"id":1,"error":{"code":"E1","message":"no"}}', '{"code": "E1", "message": "no"}'),
-        ('{"id":1,"error":"broken"}', "broken"),
+        ('{"jsonrpc":"2.0","id":1,"result":{"tools":[', "gave an answer that cannot be read: "),
+        ('{"jsonrpc":"2.0","id":', "gave an answer that cannot be read: "),
+        (
+            '{"jsonrpc":"2.0","result":{}}',
+            "gave an answer without the id of a request, asked for m",
+        ),
+        (
+            '{"jsonrpc":"2.0","id":true,"result":{}}',
+            "gave an answer without the id of a request, asked for m",
+        ),
+        (
+            '{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"no"}}',
+            "answered m with error 1: no",
+        ),
+        (
+            '{"id":1,"error":{"code":-32602,"message":"no","data":[1]},"result":{}}',
+            "answered m with error -32602: no",
+        ),
+        ('{"id":1,"error":{"code":-32602,"message":null}}', "answered m with error -32602: null"),
+        (
+            '{"id":1,"error":{"code":"E1","message":"no"}}',
+            'answered m with error -32603: {"code": "E1", "message": "no"}',
+        ),
+        ('{"id":1,"error":"broken"}', "answered m with error -32603: broken"),
     ],
 )
 def test_what_is_no_result_ends_the_request(
@@ -123,7 +139,7 @@ def test_what_is_no_result_ends_the_request(
     ask, _, _ = asked(monkeypatch, line)
     with pytest.raises(Refusal) as caught:
         ask()
-    assert caught.value.message.startswith(what)
+    assert str(caught.value).startswith(what)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +161,7 @@ def test_a_line_without_a_message_is_odd(
     ask, child, _ = asked(monkeypatch, line, "more")
     with pytest.raises(Silence):
         ask()
-    assert child.noise.startswith(noise or '"more"')
+    assert child.server.noise.startswith(noise or '"more"')
 
 
 def test_requests_of_the_child_are_answered_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +178,7 @@ def test_requests_of_the_child_are_answered_for_nobody(monkeypatch: pytest.Monke
 
 def test_a_child_that_is_given_up_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     ask, child, _ = asked(monkeypatch)
-    child.give_up()
+    child.end("was given up")
     with pytest.raises(Fault, match="was given up before it answered m"):
         ask()
 
@@ -198,13 +214,13 @@ class Installing(Installation):
 def test_what_is_being_installed_is_waited_for_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     _, child, _ = asked(monkeypatch)
     time = Moving()
-    monkeypatch.setattr(child, "_time", time)
-    child.installation = Installing(20.0, 20.0, 3.0)
+    monkeypatch.setattr(conversation, "TIME", time)
+    child.server.installation = Installing(20.0, 20.0, 3.0)
     with pytest.raises(Silence):
         child.request("n", "{}", 10.0)
     assert time.seconds == 10 + 20 + 20 + 3
     assert child.was_installed
-    child.installation = None
+    child.server.installation = None
     with pytest.raises(Silence):
         child.request("n", "{}", time.seconds + 10.0)
     assert time.seconds == 63
@@ -213,8 +229,8 @@ def test_what_is_being_installed_is_waited_for_longer(monkeypatch: pytest.Monkey
 def test_no_installation_is_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     _, child, _ = asked(monkeypatch)
     time = Moving()
-    monkeypatch.setattr(child, "_time", time)
-    child.installation = Installing(*[20.0] * 1000)
+    monkeypatch.setattr(conversation, "TIME", time)
+    child.server.installation = Installing(*[20.0] * 1000)
     with pytest.raises(Silence):
         child.request("n", "{}", 10.0)
     assert time.seconds <= 10 * LONGEST_INSTALLATION + 20

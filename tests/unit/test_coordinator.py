@@ -57,10 +57,10 @@ def test_a_server_that_is_switched_off_may_be_named() -> None:
     [
         ({"subtools": {}}, "tools.t: names no tool that it could call"),
         ({"subtools": {"a": {"tools": []}}}, "tools.t: names no tool that it could call"),
-        ({"subtools": []}, "tools.t: expected an object with `subtools`"),
+        ({"subtools": []}, 'tools.t.subtools: expected an object, found a list; write {"db"'),
         ({"subtools": {"no": {"tools": ["x"]}}}, 'tools.t.subtools.no: there is no server "no"'),
-        ({"subtools": {"a": {"tools": {}}}}, "tools.t.subtools.a: expected an object with a list"),
-        ({"subtools": {"a": {"tools": [{}]}}}, "tools.t.subtools.a.tools[0].name: expected a str"),
+        ({"subtools": {"a": {"tools": {}}}}, "tools.t.subtools.a.tools: expected a list, found"),
+        ({"subtools": {"a": {"tools": [{}]}}}, "tools.t.subtools.a.tools[0].name: is missing"),
         ({"subtools": {"a": ["x"]}, "description": 1}, "tools.t.description: expected a string"),
     ],
 )
@@ -109,7 +109,7 @@ def test_a_literal_that_is_to_be_masked_is_refused_with_its_path_and_not_shown()
     [
         ([mask(), mask()], 'envVars[1]: the variable "KEY" is listed twice'),
         ([mask(), "X"], "envVars[1]: expected an object"),
-        ([{"expand": True}], "envVars[0].name: expected a string"),
+        ([{"expand": True}], "envVars[0].name: is missing; write"),
         ([mask("a}b")], "envVars[0].name: is no name of a variable"),
         ([mask(expand="yes")], "envVars[0].expand: expected true or false"),
     ],
@@ -147,12 +147,13 @@ def test_how_the_proxy_is_served_is_read_and_its_token_stays_a_reference() -> No
 @pytest.mark.parametrize(
     ("config", "problem"),
     [
-        (transport(type="websocket"), "serverTransport.type: is none of stdio, sse and"),
+        (transport(type="websocket"), "serverTransport.type: expected stdio, sse or str"),
         (transport(port="x"), "serverTransport.port: expected a number"),
         (transport(port=70000), "serverTransport.port: expected a number"),
         (transport(port=True), "serverTransport.port: expected a number"),
         (transport(path=7), "serverTransport.path: expected a string"),
-        (transport(auth={"type": "basic"}), "serverTransport.auth: expected an object"),
+        (transport(auth={"type": "basic", "token": "${T}"}), "auth.type: expected bearer"),
+        (transport(auth={"type": "bearer"}), "serverTransport.auth.token: is missing; write"),
         (transport(auth={"token": "open sesame"}), "auth.token: is a token that is written out"),
         ({"serverTransport": "sse"}, "serverTransport: expected an object"),
     ],

@@ -33,8 +33,10 @@ WITH_IO = {
     "base.polling",
     "base.standard",
     "base.stdio",
+    "base.threads",
     "serve.engine",
-    "serve.lives",
+    "serve.supervisor",
+    "serve.timer",
     "rare.write_queue",
     "rare.memory",
     "rare.needs",
@@ -174,12 +176,6 @@ def test_a_module_of_the_core_does_no_io(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in MODULES if part(name) == 0])
 def test_a_module_that_a_start_needs_imports_nothing_slow(name: str) -> None:
     slow = [found for found in imports(MODULES[name], top=True) if found[1] in SLOW]
-    assert slow == []
-
-
-@pytest.mark.parametrize("name", [name for name in MODULES if name.startswith(("base.", "serve."))])
-def test_what_a_first_call_compiles_imports_nothing_slow(name: str) -> None:
-    slow = [found for found in imports(MODULES[name], top=True) if found[1] in SLOW - {"os"}]
     assert slow == []
 
 

@@ -6,9 +6,8 @@ import json
 
 import pytest
 
-from mcpagg_runtime.base.jsontext import Json, edited
+from mcpagg_runtime.base.jsontext import LARGE, Json, edited
 from mcpagg_runtime.base.message import (
-    LARGE,
     Message,
     failure,
     notification,

@@ -438,7 +438,7 @@ def test_a_list_that_is_none_leaves_the_snapshot() -> None:
     assert world.said[0].startswith("server 'm' gave no list of tools")
 
 
-DEEP = "[" * 3000 + "]" * 3000
+DEEP = "[" * 500 + "]" * 500
 
 
 @pytest.mark.parametrize(

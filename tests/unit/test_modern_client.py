@@ -292,7 +292,7 @@ def test_what_is_no_result_is_an_error(value: Any) -> None:
     assert scene.world.idle()
 
 
-DEEP = "[" * 3000 + "]" * 3000
+DEEP = "[" * 500 + "]" * 500
 
 
 @pytest.mark.parametrize("params", ['"name":DEEP', '"name":"a:none","uri":DEEP'])

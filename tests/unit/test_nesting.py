@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import sys
-from typing import Any
 
 import pytest
 from core import World
 
 from mcpagg_runtime.rare.needs import endless
 from mcpagg_runtime.spawn.nesting import data_digest, identity, standing_above, with_identity
-from mcpagg_runtime.spawn.spawning import Spawned, spawn_early
 from mcpagg_runtime.start.opening import ABOVE
 
 TABLES = {"name": "é \ud800", "servers": '{"a": {}}', "snapshot": {"b": {"tools": "[]"}, "a": {}}}
@@ -50,21 +46,3 @@ def test_what_would_start_itself_is_named(monkeypatch: pytest.MonkeyPatch) -> No
         "nothing was started: its own server 'db' has started this proxy"
     )
     assert endless(plan.narrowed(servers={"web": {}}), above) == ""
-
-
-@pytest.mark.parametrize("env", ["inherit", "minimal"])
-def test_a_process_that_is_started_early_knows_what_is_above_it(
-    env: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(ABOVE, "another")
-    show = f"import os; print(os.environ[{ABOVE!r}])"
-    row = {"command": sys.executable, "args": ["-c", show]}
-    tables: dict[str, Any] = {
-        "servers": json.dumps({"one": row}),
-        "options": json.dumps({"env": env}),
-    }
-    spawned = spawn_early(tables, __file__, "one")
-    assert isinstance(spawned, Spawned)
-    said = os.read(spawned.pipes[1], 1000).decode().split()
-    spawned.discard()
-    assert said == ["another", identity(data_digest(tables), "one")]

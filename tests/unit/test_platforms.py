@@ -15,7 +15,7 @@ import pytest
 from shells import runs
 from wire import TIMEOUT
 
-from mcpagg_runtime.base import polling, stdio, writer
+from mcpagg_runtime.base import stdio, threads, writer
 from mcpagg_runtime.base.polling import Stopped
 from mcpagg_runtime.base.writer import Writer
 from mcpagg_runtime.rare import write_queue
@@ -412,26 +412,19 @@ def test_windows_keeps_the_drive_that_leads_to_the_file_unless_it_is_a_link(
     assert own_folder("server.py") == str(share)
 
 
-def test_the_main_thread_waits_in_steps_between_which_a_signal_is_heard(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_thread_is_waited_for_in_steps_between_which_a_signal_is_heard() -> None:
     waits: list[float] = []
 
-    class Lock:
-        def acquire(self, blocking: bool, seconds: float) -> bool:
-            assert blocking
-            waits.append(seconds)
-            now[0] += seconds
-            return len(waits) > limit
+    class Thread(threading.Thread):
+        def is_alive(self) -> bool:
+            return len(waits) < 3
 
-    now, limit = [0.0], 3
-    monkeypatch.setattr(polling, "monotonic", lambda: now[0])
-    assert polling.acquired(Lock())
-    assert waits == [polling.SIGNAL_SECONDS] * 4
-    waits, limit = [], 100
-    assert not polling.acquired(Lock(), 0.5)
-    assert sum(waits) == pytest.approx(0.5)
-    assert max(waits) <= polling.SIGNAL_SECONDS
+        def join(self, timeout: float | None = None) -> None:
+            assert timeout is not None
+            waits.append(timeout)
+
+    threads.join(Thread())
+    assert waits == [threads.SIGNAL_SECONDS] * 3
 
 
 @pytest.mark.parametrize(

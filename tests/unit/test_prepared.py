@@ -121,30 +121,6 @@ def test_what_has_no_prepared_answer_is_left(said: bytes) -> None:
     assert (prepared.opening.hello, prepared.opening.initialized) == (b"", False)
 
 
-@pytest.mark.parametrize(
-    ("method", "name", "server"),
-    [
-        ("tools/call", "one:echo", "one"),
-        ("tools/call", "one_echo", "one"),
-        ("tools/call", "echo", ""),
-        ("tools/call", ["one:echo"], ""),
-        ("prompts/get", "one:echo", ""),
-    ],
-)
-def test_the_server_of_a_call_is_noted_once_the_client_has_shaken_hands(
-    method: str, name: object, server: str
-) -> None:
-    routes = {"two": {"two:add": ["add", "two_add"]}, "one": {"one:echo": ["echo", "one_echo"]}}
-    prepared = Prepared(tables_of(GOLDEN / "plain") | {"tools": json.dumps(routes)})
-    call = line(method, params={"name": name})
-    prepared.answer(hello())
-    assert prepared.answer(call) is None
-    assert prepared.opening.called == ""
-    prepared.answer(b'{"jsonrpc":"2.0","method":"notifications/initialized"}')
-    assert prepared.answer(call) is None
-    assert prepared.opening.called == server
-
-
 def test_what_the_client_has_said_is_kept() -> None:
     prepared = Prepared(tables_of(GOLDEN / "plain"))
     prepared.answer(hello())

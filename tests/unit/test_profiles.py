@@ -75,7 +75,11 @@ def of(**profile: Any) -> Json:
         ({"profiles": {"a b": {}}}, 'mcpagg.profiles["a b"]', "letters, digits, _, . and -"),
         ({"profiles": {"p": 1}}, "mcpagg.profiles.p", "expected an object, found a number"),
         ({"profiles": {"p": {"exposes": []}}}, "mcpagg.profiles.p.exposes", "mean `expose`?"),
-        ({"profiles": {"p": {"hide": {}}}}, "mcpagg.profiles.p.hide", "expected a list of"),
+        (
+            {"profiles": {"p": {"hide": {}}}},
+            "mcpagg.profiles.p.hide",
+            "expected a string or a list of",
+        ),
         ({"profiles": {"p": {"hide": [1]}}}, "mcpagg.profiles.p.hide[0]", "expected a string"),
         ({"profiles": {"p": {"expose": ["webb:*"]}}}, "mcpagg.profiles.p.expose[0]", "mean `web`"),
         ({"overlays": {"query": {}}}, "mcpagg.overlays.query", "write SERVER:TOOL"),
@@ -106,7 +110,7 @@ def test_a_mistake_in_our_key_is_an_error_with_its_place(own: Json, path: str, s
 
 def test_a_client_has_one_profile() -> None:
     text = refusal(config(profiles={"a": {"clients": ["x", "Cursor"]}, "b": {"clients": "cursor"}}))
-    assert "mcpagg.profiles.b.clients[0]: \"cursor\" has the profile 'a' already" in text
+    assert "mcpagg.profiles.b.clients: \"cursor\" has the profile 'a' already" in text
 
 
 def test_a_profile_has_what_its_globs_fit() -> None:

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from compilations import compilation, tool
 
 from mcpagg.problems import ConfigError
-from mcpagg.recorded import asked_servers, check_known, combined, new_names
+from mcpagg.recorded import asked_servers, check_known, combined, new_names, read_contents
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg.spec import ProxySpec, ServerSpec
 
@@ -90,3 +91,37 @@ def test_a_server_that_is_neither_asked_nor_recorded_is_named() -> None:
 def test_names_change_everywhere_in_a_snapshot() -> None:
     renamed = snapshot("a", "b", kept=("a",), failed=("c",)).renamed({"a": "x", "c": "y"})
     assert renamed == snapshot("x", "b", kept=("x",), failed=("y",))
+
+
+@pytest.mark.parametrize(
+    ("was", "is_now", "said"),
+    [
+        ('"protocol": "2025-11-25"', '"protocol": 5', "CHILDREN.db.protocol: expected a string, f"),
+        ('"protocol": "2025-11-25",', "", "CHILDREN.db.protocol: is missing"),
+        ('"command": "python3"', '"command": ["x"]', "SERVERS.db.command: expected a string, fou"),
+        ('"args": []', '"args": ["a", null]', "SERVERS.db.args[1]: expected a string, found null"),
+        ('{"name": "query"', '{"nam": "query"', "SNAPSHOT.db.tools[0].name: is missing"),
+        ('r"""{\n "serverInfo"', 'r"""[{\n "serverInfo"', "holds no snapshot that can be read"),
+        ("\nCHILDREN = ", "\nCHILDREN_ = ", "CHILDREN: is missing"),
+        ('\nSERVERS = r"""{\n"db"', '\nSERVERS = r"""{\n"other"', 'do not all have "db"'),
+    ],
+)
+def test_a_table_of_the_file_that_says_something_else_is_named_with_its_place(
+    was: str, is_now: str, said: str, tmp_path: Path
+) -> None:
+    file, text = tmp_path / "server.py", compilation({"db": {}}, tool()).text
+    file.write_text(text)
+    assert [child.name for child in read_contents(file).snapshot.children] == ["db"]
+    assert was in text
+    file.write_text(text.replace(was, is_now, 1))
+    with pytest.raises(ConfigError) as caught:
+        read_contents(file, "mcpagg-compile …")
+    assert said in str(caught.value)
+    assert str(caught.value).endswith("; compile it anew: mcpagg-compile …")
+
+
+def test_another_file_has_no_tables(tmp_path: Path) -> None:
+    file = tmp_path / "server.py"
+    file.write_text("x = 1\n")
+    with pytest.raises(ConfigError, match="holds no snapshot that can be read"):
+        read_contents(file)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _thread
 import json
 import socket
 import sys
@@ -14,7 +13,7 @@ from pathlib import Path
 import pytest
 from remotes import PATIENCE, Remote, Request, Talk
 
-from mcpagg_runtime.remote import connections, events, streamable
+from mcpagg_runtime.remote import connections, events, streamable, transport
 from mcpagg_runtime.remote.connections import Address
 from mcpagg_runtime.remote.login import Login
 
@@ -251,9 +250,13 @@ def test_connections_that_nobody_uses_are_closed(monkeypatch: pytest.MonkeyPatch
         nonlocal now
         now += seconds
 
+    def start(work: Callable[[], None]) -> threading.Thread:
+        watches.append(work)
+        return threading.current_thread()
+
     monkeypatch.setattr(connections, "sleep", sleep)
     monkeypatch.setattr(connections, "monotonic", lambda: now)
-    monkeypatch.setattr(_thread, "start_new_thread", lambda work, _: watches.append(work))
+    monkeypatch.setattr(connections, "start_thread", start)
     pool = connections.Connections(Address("http://127.0.0.1:9/"))
     for kept in (1, 3):
         https = [HTTPConnection("127.0.0.1") for _ in range(kept)]
@@ -778,11 +781,8 @@ def test_credentials_of_the_config_come_before_a_login(
 def test_without_a_thread_to_be_had_the_life_is_over_and_whoever_reads_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def none(*_: object) -> None:
-        raise RuntimeError("can't start new thread")
-
     with Remote() as server, Talk(server.url) as talk:
-        monkeypatch.setattr("mcpagg_runtime.remote.transport._thread.start_new_thread", none)
+        monkeypatch.setattr(transport, "start_thread", lambda *_: None)
         talk.ask("initialize")
         monkeypatch.undo()
         assert talk.end() == "was not asked: the system has no thread for it"

@@ -39,20 +39,18 @@ def read(descriptor: int, size: int) -> bytes:
     return found
 
 
-def test_a_gate_is_shut_while_too_much_waits_behind_the_line_being_written(
+def test_there_is_no_room_while_too_much_waits_behind_the_line_being_written(
     pipe: tuple[int, int],
 ) -> None:
     out = Writer(pipe[1], private=True)
     sent = [line(b"a", 3 * BOUND), line(b"b", BOUND), line(b"c", 1)]
     for each in sent[:2]:
         out.send(each)
-        assert out.gate() is None
+        assert out.has_room()
     out.send(sent[2])
-    gate = out.gate()
-    assert not gate.acquire(False)
+    assert not out.has_room()
     assert read(pipe[0], len(sent[0])) == sent[0]
-    assert gate.acquire(True, TIMEOUT)
-    assert out.gate() is None
+    assert out.has_room(TIMEOUT)
     assert read(pipe[0], BOUND + 1) == sent[1] + sent[2]
     assert out.flush(TIMEOUT)
 
@@ -104,7 +102,7 @@ def test_what_overflows_is_reported_once_and_ends_the_sending(
     assert came.wait(TIMEOUT)
     assert (out.broken, reports) == (True, [lines * BOUND])
     out.send(b"and more\n")
-    assert out.gate() is None
+    assert out.has_room()
     assert not out.flush(0)
     assert read(pipe[0], 5 * BOUND) == line(b"x", 5 * BOUND)
     assert out.flush(TIMEOUT)
@@ -117,9 +115,9 @@ def test_whoever_waits_is_let_go_when_the_peer_is_gone(pipe: tuple[int, int]) ->
     out = Writer(write_end, private=True, broke=broke.set)
     for _ in range(4):  # the pipe itself may hold one of them
         out.send(line(b"x", BOUND))
-    gate = out.gate()
+    assert not out.has_room()
     os.close(read_end)
-    assert gate.acquire(True, TIMEOUT)
+    assert out.has_room(TIMEOUT)
     assert broke.wait(TIMEOUT)
     assert out.flush(TIMEOUT)
     out.close()

@@ -10,18 +10,19 @@ Composite tools, variables to mask, and how the proxy itself is served:
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mcpagg.config import readers
 from mcpagg.config.credentials import Credential
-from mcpagg.config.findings import Place, kind, quoted
-from mcpagg.literal import is_visible
-from mcpagg.problems import meant
+from mcpagg.config.findings import Place, quoted
+from mcpagg.config.restrictions import report_unknown
+from mcpagg.config.validation import place_of, validated
 from mcpagg.spec import Composite, Mask, ServerSpec, Subtool
 from mcpagg_runtime.spawn.launch import Location
 from mcpagg_runtime.spawn.variables import references
 
-_SHAPE = 'write {SERVER: {"tools": [{"name": TOOL}]}}'
+if TYPE_CHECKING:
+    from mcpagg.config import models
 
 
 def has_composites(document: Any) -> bool:
@@ -35,53 +36,26 @@ def read_composites(document: Any, servers: list[str], root: Place) -> list[Comp
     """Read `tools` beside the servers; `servers` are the names of all, those switched off too."""
     if not has_composites(document):
         return []
-    at, members = root.at("tools"), document["tools"].items()
-    found = [_composite(name, member, servers, at.at(name)) for name, member in members]
-    return [composite for composite in found if composite is not None]
-
-
-def _composite(name: str, value: Any, servers: list[str], at: Place) -> Composite | None:
-    if not is_visible(name):
-        at.error("a tool's name must be one line of visible text", "rename it")
-    if not isinstance(value, dict) or not isinstance(value.get("subtools"), dict):
-        at.error("expected an object with `subtools`", _SHAPE)
-        return None
-    readers.ignore_others(value, ("description", "subtools"), at)
-    subtools: list[Subtool] = []
-    for server, listed in value["subtools"].items():
-        place = at.at("subtools").at(server)
-        if server not in servers:
-            remedy = meant(server, servers) or f"it has {', '.join(servers)}"
-            place.error(f"there is no server {quoted(server)}", remedy)
-        items = listed.get("tools") if isinstance(listed, dict) else listed
-        if not isinstance(items, list):
-            place.error(f"expected an object with a list called `tools`, found {kind(listed)}")
-            continue
-        place = place.at("tools") if isinstance(listed, dict) else place
-        read = [_subtool(server, item, place.at(index)) for index, item in enumerate(items)]
-        subtools += [one for one in read if one is not None]
-    if not subtools:
-        at.error("names no tool that it could call", _SHAPE)
-    return Composite(
-        name=name, path=at.path, subtools=tuple(subtools), description=_description(value, at)
-    )
-
-
-def _subtool(server: str, value: Any, at: Place) -> Subtool | None:
-    if not isinstance(value, dict):
-        value = {"name": value}
-    readers.ignore_others(value, ("name", "description"), at)
-    name = readers.text(value.get("name"), at.at("name"))
-    text = _description(value, at)
-    return Subtool(server=server, tool=name, path=at.path, description=text) if name else None
-
-
-def _description(value: dict[str, Any], at: Place) -> str | None:
-    text = value.get("description")
-    if text is None or isinstance(text, str):
-        return text or None
-    at.at("description").error(f"expected a string, found {kind(text)}")
-    return None
+    written, at = document["tools"], root.at("tools")
+    read: models.Composites | None = validated("Composites", written, at, servers, report_unknown)
+    return [
+        Composite(
+            name=name,
+            path=at.at(name).path,
+            description=composite.description or None,
+            subtools=tuple(
+                Subtool(
+                    server=server,
+                    tool=one.name,
+                    path=place_of(at, written, (name, "subtools", server, "tools", index)).path,
+                    description=one.description or None,
+                )
+                for server, listed in composite.subtools.items()
+                for index, one in enumerate(listed.tools)
+            ),
+        )
+        for name, composite in (read or {}).items()
+    ]
 
 
 def read_transport(document: Any, root: Place, allow_secrets: bool) -> dict[str, Any] | None:
@@ -90,44 +64,20 @@ def read_transport(document: Any, root: Place, allow_secrets: bool) -> dict[str,
     {"type": "stdio" | "sse" | "streamable-http", "host", "port", "path",
     "auth": {"type": "bearer", "token"}}
     """
-    value, at = document.get("serverTransport"), root.at("serverTransport")
-    if value is None:
+    written, at = document.get("serverTransport"), root.at("serverTransport")
+    if written is None:
         return None
-    if not isinstance(value, dict):
-        at.error(f"expected an object, found {kind(value)}")
+    read: models.Transport | None = validated("Transport", written, at, (), report_unknown)
+    if read is None or read.type == "stdio":
         return None
-    readers.ignore_others(value, ("type", "host", "port", "path", "auth"), at)
-    if value.get("type") not in ("stdio", "sse", "streamable-http"):
-        at.at("type").error("is none of stdio, sse and streamable-http")
-    if value.get("type") == "stdio":
-        return None
-    found: dict[str, Any] = {"type": value.get("type")}
-    for key in ("host", "path"):
-        if value.get(key) is not None:
-            found[key] = readers.text(value[key], at.at(key))
-    if value.get("port") is not None:
-        port = readers.scalar(value["port"], Place()) or ""
-        if not (port.isascii() and port.isdigit() and int(port) < 1 << 16):
-            at.at("port").error("expected a number from 0 to 65535")
-        else:
-            found["port"] = int(port)
-    if value.get("auth") is not None:
-        found["token"] = _token(value["auth"], at.at("auth"), allow_secrets)
-    return found
-
-
-def _token(value: Any, at: Place, allow_secrets: bool) -> str | None:
-    """Read `auth` of `serverTransport`; return its token, which is a reference."""
-    if not isinstance(value, dict) or value.get("type", "bearer") != "bearer":
-        at.error("expected an object with the type bearer", 'write {"type": "bearer", "token": …}')
-        return None
-    readers.ignore_others(value, ("type", "token"), at)
-    token = readers.text(value.get("token"), at.at("token"))
+    token = read.auth.token if read.auth else None
     if token is not None and not references(token):
         remedy = 'write "${MCP_PROXY_AUTH_TOKEN}" and export that, or pass --allow-secrets'
-        report = at.at("token").warn if allow_secrets else at.at("token").error
+        place = at.at("auth").at("token")
+        report = place.warn if allow_secrets else place.error
         report("is a token that is written out", remedy)
-    return token
+    said = {"type": read.type, "host": read.host, "path": read.path, "port": read.port}
+    return {key: value for key, value in (said | {"token": token}).items() if value is not None}
 
 
 def has_masks(value: Any) -> bool:
@@ -135,36 +85,26 @@ def has_masks(value: Any) -> bool:
     return isinstance(value, list) and any(isinstance(item, dict) for item in value)
 
 
-def read_masks(value: Any, at: Place) -> tuple[Mask, ...]:
+def read_masks(written: Any, at: Place) -> tuple[Mask, ...]:
     """Read `envVars`: a list of `{name, value, expand, unexpand}`, each name once."""
     found: dict[str, Mask] = {}
-    for index, item in enumerate(value):
+    read: models.Masks | None = validated("Masks", written, at, (), report_unknown)
+    for index, mask in enumerate(read or ()):
         place = at.at(index)
-        mask = _mask(item, place)
-        if mask is not None and found.setdefault(mask.name, mask) is not mask:
+        if not (mask.expand or mask.unexpand):
+            place.warn("neither `expand` nor `unexpand` is true, so it does nothing")
+            continue
+        if mask.name in found:
             place.error(f"the variable {quoted(mask.name)} is listed twice", "remove one")
+        value = written[index].get("value", f"${{{mask.name}}}")
+        found[mask.name] = Mask(
+            name=mask.name,
+            path=place.at("value").path,
+            value=readers.scalar(value, place.at("value")) or "",
+            expand=mask.expand,
+            unexpand=mask.unexpand,
+        )
     return tuple(found.values())
-
-
-def _mask(value: Any, at: Place) -> Mask | None:
-    if not isinstance(value, dict):
-        at.error(f"expected an object, found {kind(value)}", 'write {"name": NAME, "expand": true}')
-        return None
-    readers.ignore_others(value, ("name", "value", "expand", "unexpand"), at)
-    name = readers.text(value.get("name"), at.at("name"))
-    if name is None:
-        return None
-    if "}" in name or any(character <= " " for character in name):
-        at.at("name").error("is no name of a variable")
-    written = readers.scalar(value.get("value", f"${{{name}}}"), at.at("value"))
-    chosen = {
-        key: readers.switch(value.get(key, False), at.at(key)) or False
-        for key in ("expand", "unexpand")
-    }
-    if not any(chosen.values()):
-        at.warn("neither `expand` nor `unexpand` is true, so it does nothing")
-        return None
-    return Mask(name=name, path=at.at("value").path, value=written or "", **chosen)
 
 
 def masked(document: Any, servers: list[ServerSpec], root: Place) -> list[ServerSpec]:

@@ -28,6 +28,7 @@ class _Format(NamedTuple):
     """What the first line that is no comment looks like."""
 
 
+HALF_CHARACTER = "holds half of a surrogate pair, which is no character"
 _DEEPEST = 100
 _ESCAPE = re.compile(r"(?i)escape|\bhex")
 """What all readers say of a backslash that begins nothing, or too little."""
@@ -116,7 +117,7 @@ def _check_text(text: str, at: Place) -> None:
     if "\0" in text:
         at.error("holds a NUL character, which no process can be given")
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
-        at.error("holds half of a surrogate pair, which is no character")
+        at.error(HALF_CHARACTER)
 
 
 def _refuse(source: str, what: str, remedy: str = "") -> NoReturn:

@@ -92,10 +92,10 @@ class _Entry:
             at, whole = place.at(key), within + key
             if member is None or whole in SWITCHES or is_off(key, value):
                 continue
-            known = key_of(self.dialect, whole)
+            known = key_of(self.dialect.keys, whole)
             if known is not None and _is_blank(member, known):
                 continue
-            if isinstance(member, dict) and is_nested(self.dialect, whole):
+            if isinstance(member, dict) and is_nested(self.dialect.keys, whole):
                 self.collect(member, at, within_of(whole))
             elif known is not None:
                 self._read(whole, known, member, at)

@@ -15,6 +15,8 @@ from mcpagg.problems import Problem
 from mcpagg.spec import ServerSpec
 from mcpagg_runtime.spawn.launch import Location
 
+COMMENTS = ("//", "#")
+"""What begins a key of ours that is no mistake, but a comment."""
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+")
 _LONGEST = 100
 

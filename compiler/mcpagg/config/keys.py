@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from mcpagg.config import readers
 from mcpagg.config.readers import Reader
 from mcpagg.config.restrictions import is_harmless
 from mcpagg.spec import Transport
 from mcpagg_runtime.rare.secrecy import words_of
-
-if TYPE_CHECKING:
-    from mcpagg.config.dialects import Dialect
 
 
 class Key(NamedTuple):
@@ -142,10 +140,13 @@ UNHONOURED = {
 """Keys that are understood but not honoured, with what to do instead."""
 
 
-def key_of(dialect: Dialect, key: str) -> Key | None:
-    """Return what an entry's key sets, None if it is not known: `a.b` is key b of the object a."""
-    if key in dialect.keys or key in KEYS:
-        return dialect.keys.get(key) or KEYS[key]
+def key_of(own: Mapping[str, Key], key: str) -> Key | None:
+    """Return what an entry's key sets, None if it is not known: `a.b` is key b of the object a.
+
+    `own` are the keys that the dialect reads in its own way.
+    """
+    if key in own or key in KEYS:
+        return own.get(key) or KEYS[key]
     words = words_of(key)
     if len(words) == 2 and "tools" in words:
         words.remove("tools")
@@ -153,9 +154,9 @@ def key_of(dialect: Dialect, key: str) -> Key | None:
     return None
 
 
-def is_nested(dialect: Dialect, key: str) -> bool:
-    """Whether the object of an entry's key holds keys of the entry."""
-    dotted = (*KEYS, *dialect.keys)
+def is_nested(own: Mapping[str, Key], key: str) -> bool:
+    """Whether the object of an entry's key holds keys of the entry; `own` as in `key_of`."""
+    dotted = (*KEYS, *own)
     return key in NESTED or any(known.startswith(f"{key}.") for known in dotted)
 
 

@@ -10,12 +10,16 @@ import json
 import math
 import shlex
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcpagg.config.findings import Place, Written, kind
 from mcpagg.config.formats import Number
 from mcpagg.config.restrictions import refuse_within, report_unknown
+from mcpagg.config.validation import validated
 from mcpagg.spec import OAuth
+
+if TYPE_CHECKING:
+    from mcpagg.config import models
 
 Reader = Callable[[Any, Place], Any]
 
@@ -359,10 +363,8 @@ def tool_filter(value: Any, at: Place) -> Filter | None:
 
 def nested(value: Any, at: Place) -> bool | None:
     """Read the key of our own: {"nested": true} for an entry that may start another proxy."""
-    if not isinstance(value, dict) or value.keys() - {"nested"}:
-        at.error('expected {"nested": true}', "it is for an entry that starts an emitted proxy")
-        return None
-    return switch(value.get("nested", False), at.at("nested"))
+    own: models.EntryOwn | None = validated("EntryOwn", value, at)
+    return None if own is None else own.nested
 
 
 def switch(value: Any, at: Place) -> bool | None:

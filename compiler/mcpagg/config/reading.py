@@ -26,7 +26,7 @@ from mcpagg.config.dialects import DEFAULTS, Dialect
 from mcpagg.config.entries import Defaults, read_entry
 from mcpagg.config.findings import Place, kind, quoted, reach, where
 from mcpagg.config.keys import STANDARD_KEYS
-from mcpagg.config.own import read_overlays, read_profiles
+from mcpagg.config.own import read_own
 from mcpagg.config.restrictions import APPROVALS, says_nothing
 from mcpagg.config.selection import check_hosts, check_lists, select
 from mcpagg.config.variables import ClientVariables, look_alikes, password_inputs
@@ -135,10 +135,8 @@ def _beside(
     document: dict[str, Any], dialect: Dialect, names: list[str], root: Place, allow_secrets: bool
 ) -> dict[str, Any]:
     """Read what of a ProxySpec stands beside the servers, which have these `names`."""
-    found: dict[str, Any] = {
-        "profiles": read_profiles(document, names, root),
-        "overlays": read_overlays(document, names, root),
-    }
+    profiles, overlays = read_own(document, names, root)
+    found: dict[str, Any] = {"profiles": profiles, "overlays": overlays}
     if dialect.container == ("mcpServers",):
         found["composites"] = tuple(read_composites(document, names, root))
         found["http"] = read_transport(document, root, allow_secrets)
@@ -310,7 +308,7 @@ def _check_standard(document: Any, dialect: Dialect, found: list[Found], root: P
     if dialect.container != ("mcpServers",) or not isinstance(document["mcpServers"], dict):
         root.error("--stdio-only reads a map called `mcpServers` alone")
         return
-    beyond = [root.at(key) for key in document if key != "mcpServers"]
+    beyond = [root.at(key) for key in document if key not in ("mcpServers", "$schema")]
     for _, value, place, _ in found:
         if isinstance(value, dict):
             beyond += [place.at(key) for key in value if key not in STANDARD_KEYS]

@@ -91,7 +91,7 @@ def _switches(
         whole = within + key
         if whole in switches and member is not None:
             yield switch(member, at.at(key)) is switches[whole]
-        elif isinstance(member, dict) and is_nested(dialect, whole):
+        elif isinstance(member, dict) and is_nested(dialect.keys, whole):
             yield from _switches(member, dialect, at.at(key), within_of(whole))
 
 

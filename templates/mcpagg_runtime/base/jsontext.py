@@ -8,10 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.start.values import quote, scan, string_behind
+from mcpagg_runtime.start.values import (
+    ScannerOptions,
+    new_scanner,
+    quote,
+    scan,
+    string_behind,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     Span = tuple[int, int]
@@ -20,6 +26,9 @@ if TYPE_CHECKING:
     """The members of an object, and their names as they stand: twice where one stands twice."""
 
 BLANK = " \t\r\n"
+# What has more characters is a piece of its own in what is sent: to copy it costs more.
+LARGE = 1 << 18
+BEYOND_DEPTH = "it nests too deep"
 
 
 class Malformed(ValueError):
@@ -38,21 +47,47 @@ def skip(text: str, index: int) -> int:
     return index
 
 
+class Digits(str):
+    """An integer of more digits than Python converts (CVE-2020-10735), kept as its text."""
+
+    __slots__ = ()
+
+
+def _integer(digits: str) -> int | Digits:
+    try:
+        return int(digits)
+    except ValueError:
+        return Digits(digits)
+
+
+class _LongIntegers(ScannerOptions):
+    parse_int = staticmethod(_integer)
+
+
+_scan_long = new_scanner(_LongIntegers())
+
+
 def value_at(text: str, index: int) -> tuple[Any, int]:
     """Read the JSON value that starts at text[index]; return it and the index behind it.
 
     Raises:
-        Malformed: there is no JSON value there, or it nests too deep.
+        Malformed: there is no JSON value there, or it nests deeper than the interpreter goes.
     """
     try:
         return scan(text, index)
-    except (ValueError, StopIteration, SystemError, RecursionError):
-        from mcpagg_runtime.rare.deep import read_again
-
-        try:
-            return read_again(text, index)
-        except ValueError as problem:
-            raise Malformed(str(problem)) from None
+    except (ValueError, StopIteration, SystemError):
+        # Before Python 3.12 the scanner can only name its error once json.decoder is there.
+        import json.decoder  # noqa: F401
+    except RecursionError:
+        raise Malformed(BEYOND_DEPTH) from None
+    try:
+        return _scan_long(text, index)
+    except RecursionError:
+        raise Malformed(BEYOND_DEPTH) from None
+    except StopIteration as problem:
+        raise Malformed(f"no JSON value at character {problem.value}") from None
+    except ValueError as problem:
+        raise Malformed(str(problem)) from None
 
 
 def parse(text: str) -> Any:
@@ -220,27 +255,11 @@ def obj(members_: Mapping[str, str] = {}, /, **more: str) -> str:
 
 
 def edited(text: str, drop: Collection[str] = (), add: Mapping[str, str] = {}) -> str:
-    """Return the JSON text of an object without some members, and with others {name: JSON text}.
+    """Return the JSON text of an object without some members, and with others; see `Json.edited`.
 
-    The values of all others stay as they are written; so does the whole text, if it only gets more.
-    Of a name that stands twice, the last value counts.
+    `add` is {name: JSON text}.
     """
-    if not drop and not add:
-        return text
-    found, _ = members(text)
-    if not any(name in found for name in (*drop, *add)):
-        return extended(text, add)
-    kept = {n: text[start:end] for n, (_, start, end) in found.items() if n not in drop}
-    return obj({**kept, **add})
-
-
-def extended(text: str, add: Mapping[str, str]) -> str:
-    """Return the JSON text of an object with members that it lacks; it is not read for that."""
-    if not add:
-        return text
-    end = text.rstrip(BLANK)[:-1]
-    comma = "" if end.rstrip(BLANK).endswith("{") else ","
-    return end + comma + obj(add)[1:]
+    return Json(text).edited(drop, add).text
 
 
 def rivals(names: Iterable[str], ours: Iterable[str]) -> list[str]:
@@ -264,11 +283,12 @@ UNREAD: Any = object()
 class Json:
     """One JSON value: its text, and what has been read of it.
 
-    The text may be a part of a longer one; it is cut out when first asked for. The value is parsed
-    when first asked for, if it has not been read with what surrounds it.
+    The text may be a part of a longer one, or made of `parts`; it is cut out or joined when it is
+    first asked for. The value is parsed when it is first asked for, if it has not been read with
+    what surrounds it.
     """
 
-    __slots__ = ("_base", "_end", "_line", "_noted", "_source", "_start", "_value")
+    __slots__ = ("_base", "_end", "_line", "_noted", "_parts", "_source", "_start", "_value")
 
     def __init__(
         self,
@@ -277,7 +297,8 @@ class Json:
         end: int = -1,
         value: Any = UNREAD,
         noted: Noted | None = None,
-        line: bytes = b"",
+        line: bytes | memoryview = b"",
+        parts: Sequence[str | Json] = (),
     ) -> None:
         """`value` and `noted`, the members of an object, are given if they have been read.
 
@@ -289,26 +310,40 @@ class Json:
         self._value = value
         self._noted = noted
         self._line = line
+        self._parts = parts
 
     @property
-    def size(self) -> int:
-        """How many characters the JSON text has."""
-        return self._end - self._start
-
-    @property
-    def octets(self) -> bytes | memoryview:
-        """The JSON text in UTF-8."""
+    def pieces(self) -> list[bytes | memoryview]:
+        """The JSON text in UTF-8; what is large of it is not copied."""
+        if self._parts:
+            parts = [part if isinstance(part, Json) else Json(part) for part in self._parts]
+            return [piece for part in parts for piece in part.pieces]
         if self._line:
-            return memoryview(self._line)[self._start : self._end]
-        return self.text.encode("utf-8")
+            return [memoryview(self._line)[self._start : self._end]]
+        return [self.text.encode("utf-8")]
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it is sent in pieces."""
+        return bool(self._parts) or self._end - self._start > LARGE
 
     @property
     def text(self) -> str:
         """The JSON text."""
-        if self._end - self._start < len(self._source):
+        if self._parts:
+            self._join()
+        size = self._end - self._start
+        if size < len(self._source):
             self._source = self._source[self._start : self._end]
-            self._start, self._end, self._line = 0, len(self._source), b""
+            self._line = self.pieces[0] if self._line and size > LARGE else b""
+            self._start, self._end = 0, size
         return self._source
+
+    def _join(self) -> None:
+        """Make one text of the parts that it is made of."""
+        texts = [part.text if isinstance(part, Json) else part for part in self._parts]
+        self._source, self._parts = "".join(texts), ()
+        self._end = len(self._source)
 
     @property
     def value(self) -> Any:
@@ -337,19 +372,41 @@ class Json:
         start, end = found[1] - self._base, found[2] - self._base
         if len(path) == 1:
             return start, end
-        begin, stop = place_of(self.text[start:end], path[1:])
+        begin, stop = place_of(self._between(start, end), path[1:])
         return (start + begin, start + stop) if stop else (0, 0)
 
     def edited(self, drop: Collection[str] = (), add: Mapping[str, str] = {}) -> Json:
         """Return the object without some members, and with others {name: JSON text}.
 
-        See `edited` for what stays; nothing is read again that has been read.
+        The values of all others stay as they are written; so does the whole text, if it only gets
+        more. Of a name that stands twice, the last value counts.
         """
-        known = self.value
-        if not any(name in known for name in (*drop, *add)):
-            return Json(extended(self.text, add)) if add else self
-        kept = {name: self.part(name) for name in known if name not in drop}
-        return Json(obj({**kept, **add}))
+        known = self._names()
+        parts: list[Any] = []
+        if any(name in known for name in (*drop, *add)):
+            found, _ = self._members()
+            shift = self._start - self._base
+            kept = {
+                name: self._cut(start + shift, end + shift)
+                for name, (_, start, end) in found.items()
+                if name not in drop
+            }
+            for name, text in {**kept, **add}.items():
+                parts += [f"{',' if parts else '{'}{quote(name)}:", text]
+            parts.append("}" if parts else "{}")
+        elif add:
+            end = self._source.rindex("}", self._start, self._end)
+            parts = [self._cut(self._start, end), f",{obj(add)[1:]}" if known else obj(add)[1:]]
+        else:
+            return self
+        is_large = self._end - self._start > LARGE
+        return Json("", parts=parts) if is_large else Json("".join(parts))
+
+    def _cut(self, start: int, end: int) -> str | Json:
+        """Return a part of the source; what is large is not copied for that."""
+        if end - start <= LARGE:
+            return self._source[start:end]
+        return Json(self._source, start, end, line=self._line)
 
     def owned(self, add: Mapping[str, str], guarded: Collection[str] = ()) -> Json:
         """Return the object with members of ours {name: JSON text}, whoever else has such.
@@ -357,9 +414,16 @@ class Json:
         Of these, and of those that are `guarded`, no other spelling stays: parsers that ignore case
         take the last one.
         """
-        return self.edited(rivals(self.value, {*add, *guarded}), add)
+        return self.edited(rivals(self._names(), {*add, *guarded}), add)
+
+    def _names(self) -> Collection[str]:
+        """Return the names of the members of the object."""
+        return self._members()[0] if self._value is UNREAD else self._value
 
     def part(self, *path: str) -> str:
         """Return the JSON text of the value that `path` leads to, "" if there is none."""
-        start, end = self.place(path)
-        return self.text[start:end]
+        return self._between(*self.place(path))
+
+    def _between(self, start: int, end: int) -> str:
+        """Return a part of the text; the rest is not copied for that."""
+        return self._source[self._start + start : self._start + end]

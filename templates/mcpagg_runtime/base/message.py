@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.jsontext import (
     BLANK,
+    LARGE,
     UNREAD,
     Json,
     Malformed,
@@ -34,8 +35,10 @@ if TYPE_CHECKING:
 
 # What a peer writes without ever ending the line would otherwise fill the memory.
 MAXIMUM_LINE_BYTES = 1 << 28
-# A longer member, in characters, is a piece of its own in what is sent.
-LARGE = 1 << 18
+# What has fewer arrays and objects can be read anywhere. All else is read so many calls deeper than
+# it need be: so the interpreter goes deep enough wherever it is read again, or compared.
+SHALLOW = 500
+ROOM = 100
 
 # Of a longer line, the members of a result are noted while it is read. In a shorter one, they are
 # looked for by whoever wants them: that takes less than to note them all.
@@ -168,11 +171,11 @@ class Message:
     def pieces(self) -> Sequence[bytes | memoryview]:
         """Return the line that the message is sent as, in pieces where it is large."""
         names = [*self.members]
-        if len(names) != 1 or self.members[names[0]].size <= LARGE:
+        if len(names) != 1 or not self.members[names[0]].is_large:
             return (self.line(),)
         # To print it at once would take its memory twice.
         head, _, end = self.changed({names[0]: "0"}).line().rpartition(b"0")
-        return (head, self.members[names[0]].octets, end)
+        return (head, *self.members[names[0]].pieces, end)
 
     def line(self) -> bytes:
         """Return the line that the message is sent as."""
@@ -255,8 +258,21 @@ def read_message(text: str, line: bytes = b"") -> Message:
 
     Raises:
         NotAnObject: it is JSON, but no object.
-        Malformed: it is not JSON.
+        Malformed: it is not JSON, or nests deeper than the interpreter goes.
     """
+    size = len(text)
+    if size < 2 * SHALLOW or (size < LARGE and text.count("{") + text.count("[") < SHALLOW):
+        return _read_below(0, text, line)
+    return _read_below(ROOM, text, line)
+
+
+def _read_below(room: int, text: str, line: bytes) -> Message:
+    """Read a message so many calls deeper.
+
+    From Python 3.12 on only calls of C code count for that, such as `map`.
+    """
+    if room:
+        return next(map(_read_below, (room - 1,), (text,), (line,)))
     start = 0
     if not text.startswith("{"):
         start = skip(text, 0)

@@ -15,33 +15,35 @@ if TYPE_CHECKING:
 
 
 class Options:
-    """The compiler's options that a proxy heeds."""
+    """The compiler's options that a proxy heeds: those that `OPTIONS` of its file has."""
+
+    separator: str
+    names: str
+    """auto, spec, portable or bare."""
+    start: str
+    """eager or lazy."""
+    on_drift: str
+    """live, warn or refuse."""
+    restart: str
+    """never or on-call."""
+    env: str
+    """inherit or minimal."""
+    timeout: float | None
+    """Seconds for a call, None for no limit."""
+    connect_timeout: float
+    """Seconds for a handshake, or for the answer to any other request of the proxy's own."""
+    idle_stop: float | None
+    """After how many seconds without work a server is ended, None for never."""
+    allow_failed: bool
+    """Whether servers may lack a variable that is not set."""
+    http: Mapping[str, Any] | None = None
+    """How many clients are served over HTTP: what the config's `serverTransport` says of it.
+
+    None for a proxy that serves standard input and output alone.
+    """
 
     def __init__(self, given: Mapping[str, Any]) -> None:
-        self.separator: str = given["separator"]
-        self.names: str = given["names"]
-        """auto, spec, portable or bare."""
-        self.start: str = given["start"]
-        """eager or lazy."""
-        self.on_drift: str = given["on_drift"]
-        """live, warn or refuse."""
-        self.restart: str = given["restart"]
-        """never or on-call."""
-        self.env: str = given.get("env", "inherit")
-        """inherit or minimal."""
-        self.http: Mapping[str, Any] | None = given.get("http")
-        """How many clients are served over HTTP: what the config's `serverTransport` says of it.
-
-        None for a proxy that serves standard input and output alone.
-        """
-        self.timeout: float | None = given["timeout"]
-        """Seconds for a call, None for no limit."""
-        self.connect_timeout: float = given["connect_timeout"]
-        """Seconds for a handshake, or for the answer to any other request of the proxy's own."""
-        self.idle_stop: float | None = given.get("idle_stop")
-        """After how many seconds without work a server is ended, None for never."""
-        self.allow_failed: bool = given.get("allow_failed", False)
-        """Whether servers may lack a variable that is not set."""
+        self.__dict__.update(given)
 
 
 class Plan:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import select
 import sys
-from time import monotonic
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,11 +22,6 @@ STDIN_CHUNK = 1 << 16
 # What a pipe holds, at first and at most, and how Linux calls that; `fcntl` has names from 3.10 on.
 NARROW_PIPE, WIDE_PIPE = 1 << 16, 1 << 20
 SET_PIPE_SIZE, GET_PIPE_SIZE = 1031, 1032
-
-
-# How long a signal may wait for its handler where nothing wakes the thread that would call it, as
-# on Windows while that waits for a lock.
-SIGNAL_SECONDS = 0.2
 
 
 class Stopped(Exception):
@@ -90,15 +84,3 @@ def widen(descriptor: int) -> bool:
         return bool(narrow and fcntl(descriptor, SET_PIPE_SIZE, WIDE_PIPE) >= WIDE_PIPE)
     except OSError:  # it is no pipe, or this user's pipes hold too much in all
         return False
-
-
-def acquired(lock: Any, seconds: float | None = None) -> bool:
-    """Acquire a lock in steps, between which handlers run; return whether it is acquired.
-
-    It is what the main thread waits with, no longer than `seconds`; None: for ever.
-    """
-    end = None if seconds is None else monotonic() + seconds
-    while end is None or monotonic() + SIGNAL_SECONDS < end:
-        if lock.acquire(True, SIGNAL_SECONDS):
-            return True
-    return bool(lock.acquire(True, max(0.0, end - monotonic())))

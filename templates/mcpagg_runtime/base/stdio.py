@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
 import sys
 from typing import TYPE_CHECKING
@@ -30,20 +31,11 @@ from mcpagg_runtime.base.polling import (
 )
 from mcpagg_runtime.base.protocol import INVALID_REQUEST
 from mcpagg_runtime.base.standard import complain
-from mcpagg_runtime.base.writer import LOOK_SECONDS, Writer
+from mcpagg_runtime.base.threads import SIGNAL_SECONDS
+from mcpagg_runtime.base.writer import Writer
 from mcpagg_runtime.start.opening import ABOVE, ENDING, HEAD_START_SECONDS
 
-try:
-    # What the signal module wraps in enums, which cost a start 6 ms.
-    from _signal import set_wakeup_fd  # type: ignore[import-not-found]
-    from _signal import signal as on_signal
-except ImportError:
-    from signal import set_wakeup_fd
-    from signal import signal as on_signal
-
 if TYPE_CHECKING:
-    from typing import Any
-
     from mcpagg_runtime.base.plan import Plan
     from mcpagg_runtime.serve.engine import Engine, Log
     from mcpagg_runtime.start.opening import Opening
@@ -94,12 +86,11 @@ class Stdio:
             complain(f"{self.answers.plan.name}: {waits}; -h shows what else it does")
         status = 0
         for number in ENDING:
-            on_signal(number, self._stop)
-        self.stopped = self.stopped or opening.stopped
+            signal.signal(number, self._stop)
         try:
             self._read(self._take_over(opening))
             if self.engine is not None:
-                self.engine.settle(self.client, DRAIN_SECONDS)
+                self.engine.settle(self.client, DRAIN_SECONDS, lambda: self.stopped)
         except Stopped:
             pass
         except OSError as problem:
@@ -121,9 +112,7 @@ class Stdio:
             self.client.introduce(read_message(decode(opening.hello)))
         if opening.initialized:
             self.client.shake_hands()
-            if opening.spawned is not None:
-                self._open(opening)
-            if not opening.unanswered and self.engine is None and self._wants_children():
+            if not opening.unanswered and self._wants_children():
                 self._open()
         return opening.unanswered
 
@@ -149,7 +138,6 @@ class Stdio:
                 del complete
             else:
                 self._receive([lines.rest()])
-                self.waiting = True
                 return
 
     def _receive(self, lines: list[bytes]) -> None:
@@ -161,9 +149,8 @@ class Stdio:
                 taken += 1
             else:
                 taken += self.engine.receive(self.client, *lines[taken:])
-            gate = self.writer.gate()
-            if gate is not None:
-                self._await_reading(gate)
+            if not self.has_room():
+                self._await_reading()
 
     def _answer(self, line: bytes) -> None:
         if self.profiles:
@@ -180,17 +167,14 @@ class Stdio:
         elif not isinstance(answer, str):
             self.send(answer)
 
-    def _await_reading(self, gate: Any) -> None:
+    def _await_reading(self) -> None:
         """Wait until the client has read what it is owed: memory has an end, too.
 
         Unless it is gone: what is left of its input is no more than a pipe holds.
         """
-        self.waiting = True
-        if self.stopped:
-            raise Stopped
-        while not hung_up(0) and not gate.acquire(True, LOOK_SECONDS):
-            pass
-        self.waiting = False
+        while not (hung_up(0) or self.writer.has_room(SIGNAL_SECONDS)):
+            if self.stopped:
+                raise Stopped
 
     def _refuse(self) -> None:
         """Answer a line that is too long; which request it was is in what was never read."""
@@ -204,22 +188,22 @@ class Stdio:
             pieces += message.pieces()
         self.writer.send(*pieces)
 
-    def gate(self) -> Any:
-        """Return a lock that is held while too much waits for the client, or None."""
-        return self.writer.gate()
+    def has_room(self, seconds: float = 0.0) -> bool:
+        """See `Writer.has_room`."""
+        return self.writer.has_room(seconds)
 
     def _wants_children(self) -> bool:
         eager = self.answers.plan.options.start == "eager"
         return self.client.starter is not None and eager
 
-    def _open(self, opening: Opening | None = None) -> Engine:
-        """Return the engine; where it is made, it goes on with the server that was started."""
+    def _open(self) -> Engine:
+        """Return the engine, which is made when it is first needed."""
         if self.engine is None:
+            from mcpagg_runtime.rare.memory import keep_memory
             from mcpagg_runtime.serve.engine import Engine
 
+            keep_memory()
             self.engine = Engine(self.answers, self.folder, self._log)
-            if opening is not None and opening.spawned is not None:
-                self.engine.adopt(opening.called, opening.spawned, self.client)
             self.engine.connect(self.client, self)
         return self.engine
 
@@ -275,7 +259,7 @@ class _Input:
         # One that comes just before the wait would not end it; the byte that it writes does.
         woken, wake = os.pipe()
         set_nonblocking(wake)
-        set_wakeup_fd(wake, warn_on_full_buffer=False)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         self.poll = new_poll()
         self.poll.register(0, POLLIN)
         self.poll.register(woken, POLLIN)

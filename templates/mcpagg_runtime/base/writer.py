@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import _thread
 import os
 import select
+import threading
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.polling import (
     NARROW_PIPE,
     POLLS,
-    acquired,
     set_nonblocking,
     widen,
     writable,
@@ -18,16 +17,13 @@ from mcpagg_runtime.base.polling import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any
 
     from mcpagg_runtime.rare.write_queue import Piece, WriteQueue
 
-# How often whoever waits for a peer that does not read looks whether there is still reason to.
-LOOK_SECONDS = 1.0
 # How many pieces POSIX lets one call write everywhere, give or take: IOV_MAX.
 MAXIMUM_PIECES = 1000
 # The memory of a longer line, in bytes, is returned to the system.
-RETURNED = 1 << 22
+RETURNED = 1 << 20
 
 
 class Writer:
@@ -41,15 +37,15 @@ class Writer:
         self,
         descriptor: int,
         private: bool,
-        broke: Callable[[], None] | None = None,
-        overflowed: Callable[[int], None] | None = None,
+        broke: Callable[[], object] | None = None,
+        overflowed: Callable[[int], object] | None = None,
     ) -> None:
         """`private`: nobody else has this end, so it may be made non-blocking.
 
         `broke` is called when the peer takes nothing any more; so is `overflowed`, with the number
         of bytes that wait, when a line comes for a peer that does not read what is waiting already.
         Both are called with locks held, and must return at once. Nothing is taken from then on.
-        Without `overflowed` all is taken: whoever sends is to heed `gate`.
+        Without `overflowed` all is taken: whoever sends is to ask `has_room` first.
 
         The flag belongs to the open file, not to the descriptor: on a terminal, or a pipe that is
         also someone's standard error, it would surprise whoever shares it. And without a way to
@@ -58,7 +54,9 @@ class Writer:
         self.descriptor = descriptor
         self.broken = False
         self.closing = False
-        self.lock = _thread.allocate_lock()
+        self.lock = threading.Lock()
+        self.drained = threading.Condition(self.lock)
+        """Told of each line of the queue that is written."""
         self._queue: WriteQueue | None = None
         self._broke = broke
         self._overflowed = overflowed
@@ -89,22 +87,20 @@ class Writer:
             else:
                 queue.add([*pieces])
 
-    def gate(self) -> Any:
-        """Return a lock that is held while too much waits for the peer; None if that is not so.
-
-        Whoever has more for it waits for that lock, with no other one held.
-        """
+    def has_room(self, seconds: float = 0.0) -> bool:
+        """Wait until not too much waits for the peer, at most so long; return whether it is so."""
         queue = self._queue
         if queue is None or not queue.crowded:
-            return None
-        with self.lock:
-            return queue.gate(emptied=False)
+            return True
+        with self.drained:
+            return self.drained.wait_for(lambda: not queue.crowded, seconds)
 
     def flush(self, seconds: float) -> bool:
         """Wait until all is written, no longer than `seconds`; return whether it is."""
-        with self.lock:
-            gate = self._queue.gate(emptied=True) if self._queue is not None else None
-        return gate is None or acquired(gate, seconds)
+        with self.drained:
+            return self.drained.wait_for(
+                lambda: self._queue is None or not self._queue.alive, seconds
+            )
 
     def close(self) -> None:
         """Close the descriptor once what is queued is written; nothing more is taken.

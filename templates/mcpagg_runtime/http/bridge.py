@@ -130,13 +130,13 @@ class Bridge:
                 engine.connect(client, sink)
                 engine.take(client, [*messages])
 
-            began = asyncio.ensure_future(self._apart(begin))
+            began = asyncio.ensure_future(self._run_in_thread(begin))
             self._connected[client] = engine, began
             await began
             return
         engine, begun = self._connected[client]
         await begun
-        await self._apart(engine.take, client, [*messages])
+        await self._run_in_thread(engine.take, client, [*messages])
 
     async def attend(self, client: Client, identifiers: list[str]) -> None:
         """Say that the answers to these requests of a client are read, given as JSON texts."""
@@ -150,7 +150,7 @@ class Bridge:
         if client in self._connected:
             engine, begun = self._connected[client]
             await begun
-            await self._apart(engine.attempt, event)
+            await self._run_in_thread(engine.attempt, event)
 
     async def disconnect(self, client: Client) -> None:
         """Let a client go, with all that it asked for."""
@@ -158,7 +158,7 @@ class Bridge:
         if client in self._connected:
             engine, begun = self._connected.pop(client)
             await begun
-            await self._apart(engine.disconnect, client)
+            await self._run_in_thread(engine.disconnect, client)
 
     async def read(self, body: bytes) -> list[Message | Malformed]:
         """Read the message of a body, or those of a batch; what is none stands as its fault.
@@ -168,7 +168,7 @@ class Bridge:
         line = body.replace(b"\r", b" ").replace(b"\n", b" ")
         if len(line) < SMALL_BODY:
             return read_messages(line, batches=True)
-        return await self._apart(read_messages, line, True)
+        return await self._run_in_thread(read_messages, line, True)
 
     def states(self) -> dict[str | None, dict[str, str]]:
         """Return the state of each server, by profile."""
@@ -180,15 +180,15 @@ class Bridge:
     async def end_subscriptions(self) -> None:
         """Tell modern clients that there will be no more news."""
         for _, engine in self._served.values():
-            await self._apart(engine.end_subscriptions)
+            await self._run_in_thread(engine.end_subscriptions)
 
     async def close(self) -> None:
         """End all servers; returns when none is left."""
-        closing = [self._apart(engine.close) for _, engine in self._served.values()]
+        closing = [self._run_in_thread(engine.close) for _, engine in self._served.values()]
         await asyncio.gather(*closing)
         self._threads.shutdown(wait=False)
 
-    async def _apart(self, work: Callable[..., Result], *arguments: Any) -> Result:
+    async def _run_in_thread(self, work: Callable[..., Result], *arguments: Any) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
 
 
@@ -208,5 +208,6 @@ class _Sink:
             except RuntimeError:
                 return  # the loop has ended: so has the client's connection
 
-    def gate(self) -> None:
-        """A client that does not read holds up no server: others share it."""
+    def has_room(self, _seconds: float = 0.0) -> bool:
+        """Return that it has: a client that does not read holds up no server that others share."""
+        return True

@@ -43,17 +43,16 @@ from mcpagg_runtime.modern.results import MODERN_MEMBERS, legacy_result
 from mcpagg_runtime.modern.subscriptions import Streams
 from mcpagg_runtime.serve.clients import able, attributed_input
 from mcpagg_runtime.serve.effects import FOREVER
-from mcpagg_runtime.serve.lifecycle import introduction_fault
 from mcpagg_runtime.serve.unmatched import FIRST_ID, AnsweredNotifications, unmatched_answers
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
-    from mcpagg_runtime.base.answers import Answers
     from mcpagg_runtime.base.client import Client
     from mcpagg_runtime.base.message import Message
-    from mcpagg_runtime.serve.child import Child
+    from mcpagg_runtime.serve.connection import Connection
 
 # Notifications of clients that this revision has not.
 LEGACY_NOTIFICATIONS = frozenset({PROGRESS, ROOTS_CHANGED})
@@ -152,19 +151,36 @@ class PendingRequest:
 class ModernChildPort:
     """One life of one modern child."""
 
-    def __init__(self, child: Child, answers: Answers) -> None:
-        self._child = child
-        self._answers = answers
-        self._connection = child.connection
-        self._effects = child.connection.effects
-        self._send = self._effects.sender(child)
+    def __init__(
+        self,
+        connection: Connection,
+        about: str,
+        ask: Callable[[Client, Message], None] = lambda client, message: None,
+        tool: Callable[[str], str] = lambda name: "",
+        *,
+        several: bool = False,
+    ) -> None:
+        """`about` says who the proxy is, for clients that do not say who they are.
+
+        `ask` takes what the child asks in a client's call, `tool` gives the JSON text of one of its
+        tools, or ""; `several` says whether the proxy has other children.
+        """
+        self._connection = connection
+        self._about = about
+        self._ask_client = ask
+        self._tool = tool
+        self._several = several
+        self._effects = connection.effects
+        self._send = self._effects.sender(connection.child)
         self._asking, self._info = "{}", ""
         """What the proxy says of itself in its own requests."""
+        self._declared: Any = None
+        """The capabilities that the child declares."""
         self._level = ""
         self._unasked = AnsweredNotifications()
         self._pending: dict[int, PendingRequest] = {}
         """By the id that the router knows them by."""
-        self._streams = Streams(child, self._own, self._say)
+        self._streams = Streams(connection, self._own, self._say)
 
     @property
     def is_idle(self) -> bool:
@@ -180,7 +196,7 @@ class ModernChildPort:
             self._replied(message)
         elif message.id is None:
             if method == INITIALIZED:
-                self._streams.listen()
+                self._streams.listen(self._declared)
             elif method == CANCELLED:
                 self._cancel(message)
             elif method not in LEGACY_NOTIFICATIONS:
@@ -208,9 +224,7 @@ class ModernChildPort:
         one = PendingRequest(message, message.method or "", call.client if call else None)
         # A modern client knows the schema as it is, and gets the result as it is.
         if call is not None and message.method == "tools/call" and not call.client.is_modern:
-            served = self._answers.catalogues["tools"].served(self._child.name)
-            found = [item for item in served if item.original == call.original]
-            one.wraps = bool(found) and wraps_output(found[0].listed(""))
+            one.wraps = wraps_output(self._tool(call.original))
         self._make(one)
 
     def _make(self, one: PendingRequest) -> None:
@@ -220,7 +234,7 @@ class ModernChildPort:
         asking, info, level = self._asking, self._info, self._level
         if one.client is not None:
             asking, level = able(one.client), one.client.level
-            info = one.client.info or self._answers.plan.info
+            info = one.client.info or self._about
         self._send(request(one.sent, one.method, one.params(asking, info, level)))
 
     def _own(self, params: str) -> str:
@@ -289,7 +303,7 @@ class ModernChildPort:
 
     def _say(self, message: Message) -> None:
         """Let the router have what the child says, in the form that it knows."""
-        self._effects.later(lambda: self._child.receive(message))
+        self._effects.later(lambda: self._connection.receive(message))
 
     def _owed(self) -> set[int]:
         """Return what the child is to answer, by the ids that it knows."""
@@ -297,7 +311,7 @@ class ModernChildPort:
 
     def _unmatched(self, said: Message | Fragment) -> None:
         """End what an answer that matches no request may be to."""
-        for answer in unmatched_answers(said, self._owed(), self._child.name):
+        for answer in unmatched_answers(said, self._owed(), self._connection.name):
             self._answered(answer)
 
     def _answered(self, message: Message) -> None:
@@ -315,20 +329,16 @@ class ModernChildPort:
         number, said = str(one.number), message.json("result")
         kind = said.value.get("resultType", "complete")
         if message.is_error:
-            self._end(one, failure(number, _explained(message, one.client, self._child.name)))
+            self._end(one, failure(number, _explained(message, one.client, self._connection.name)))
         elif type(message.value("result")) is not dict:
             self._fail(one, "answered with what is no result")
         elif one.method == "server/discover":
-            fault = introduction_fault(one.method, said.value)
-            if fault:
-                self._fail(one, fault)
-            else:
-                self._end(one, result(number, _introduction(said)))
+            self._declared = said.value.get("capabilities")
+            self._end(one, result(number, _introduction(said)))
         elif one.client is None or one.client.is_modern:
             # One that speaks the same revision gets all as it is, what input is required too.
             if kind == "input_required":
-                several = len(self._answers.plan.servers) > 1
-                text = attributed_input(said, self._child.name, several)
+                text = attributed_input(said, self._connection.name, self._several)
                 message = result(number, text)
             self._end(one, message.under(number))
         elif kind == "input_required":
@@ -346,7 +356,7 @@ class ModernChildPort:
         self._say(message)
 
     def _fail(self, one: PendingRequest, reason: str) -> None:
-        text = error(INTERNAL_ERROR, f"Server '{self._child.name}' {reason}")
+        text = error(INTERNAL_ERROR, f"Server '{self._connection.name}' {reason}")
         self._end(one, failure(str(one.number), text))
 
     def _require(self, one: PendingRequest, required: Json) -> None:
@@ -370,7 +380,7 @@ class ModernChildPort:
 
         def ask() -> None:
             if one.client is not None and question.id in one.questions:
-                self._child.ask(one.client, question)
+                self._ask_client(one.client, question)
 
         self._effects.later(ask)
 
@@ -423,12 +433,14 @@ def _unmarked(message: Message) -> str:
 
 
 def _introduction(said: Json) -> str:
-    """Return the result of a discovery as that of a handshake."""
+    """Return the result of a discovery as that of a handshake; one without a version has none."""
+    versions = said.value.get("supportedVersions")
+    is_named = type(versions) is list and bool(versions)
     add = {
-        "protocolVersion": quote(MODERN_VERSION),
+        "protocolVersion": quote(MODERN_VERSION) if is_named else "null",
         "serverInfo": said.part("_meta", SERVER_KEY) or "{}",
     }
-    return said.edited(drop=("supportedVersions", *MODERN_MEMBERS), add=add).text
+    return said.edited(drop=MODERN_MEMBERS, add=add).text
 
 
 def _is_askable(value: Any) -> bool:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from mcpagg_runtime.base.client import ModernRequest
     from mcpagg_runtime.base.message import Message
-    from mcpagg_runtime.serve.child import Child
+    from mcpagg_runtime.serve.connection import Connection
     from mcpagg_runtime.serve.router import Router
 
 
@@ -177,14 +177,17 @@ class Streams:
     """The streams of one life of one child."""
 
     def __init__(
-        self, child: Child, enveloped: Callable[[str], str], answer: Callable[[Message], None]
+        self,
+        connection: Connection,
+        enveloped: Callable[[str], str],
+        answer: Callable[[Message], None],
     ) -> None:
         """`enveloped` puts the proxy's own envelope into the JSON text of params.
 
         `answer` lets the router hear what the child answers.
         """
-        self._child = child
-        self._effects = child.connection.effects
+        self._connection = connection
+        self._effects = connection.effects
         self._enveloped = enveloped
         self._answer = answer
         self._open: dict[int, tuple[str, list[int]]] = {}
@@ -201,22 +204,18 @@ class Streams:
         """The ids of those that the child has not honoured yet."""
         return {stream for stream, (_, waiting) in self._open.items() if waiting}
 
-    def listen(self) -> None:
-        """Open a stream for the changes of lists that the child tells of."""
-        declared = self._child.lifecycle.capabilities
-        wanted = {
-            name: "true"
-            for name, kind in LISTENABLE.items()
-            if type(declared.get(kind)) is dict and declared[kind].get("listChanged") is True
-        }
+    def listen(self, declared: Any) -> None:
+        """Open a stream for the changes of lists that a child with these capabilities tells of."""
+        known = declared if type(declared) is dict else {}
+        wanted = {name: "true" for name, kind in LISTENABLE.items() if _tells(known, kind)}
         if wanted:
             self._begin(obj(wanted), "", [])
 
     def _begin(self, wanted: str, uri: str, identifiers: list[int]) -> None:
-        stream = self._child.connection.mint()
+        stream = self._connection.mint()
         self._open[stream] = uri, identifiers
         params = self._enveloped(obj(notifications=wanted))
-        self._effects.send(self._child, request(stream, LISTEN, params))
+        self._effects.send(self._connection.child, request(stream, LISTEN, params))
 
     def subscribe(self, message: Message) -> None:
         """Open a stream for a resource; the request is answered once the child honours it."""
@@ -248,7 +247,7 @@ class Streams:
     def _close(self, stream: int) -> None:
         """Want no more of a stream; a subscription that waits for it is notified."""
         gone = notification(CANCELLED, obj(requestId=str(stream)))
-        self._effects.send(self._child, gone)
+        self._effects.send(self._connection.child, gone)
         self.ended(stream)
 
     def acknowledged(self, message: Message) -> None:
@@ -274,7 +273,7 @@ class Streams:
         """
         uri, identifiers = self._open.pop(stream, ("", []))
         for identifier in identifiers:
-            unwatched = f"Server '{self._child.name}' does not watch {uri}"
+            unwatched = f"Server '{self._connection.name}' does not watch {uri}"
             self._answer(failure(str(identifier), why or error(INTERNAL_ERROR, unwatched)))
 
     def _done(self, message: Message) -> None:

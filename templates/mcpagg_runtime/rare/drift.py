@@ -64,15 +64,12 @@ def member_class(name: str, before: Any, now: Any) -> str:
         return "other"
     if name == "arguments":
         before, now = arguments_schema(before), arguments_schema(now)
-    try:
-        before, now = _without_texts(before), _without_texts(now)
-        if same(before, now, SETS):
-            return "text"
-        if not is_schema:
-            return "hint"
-        is_safe = _is_compatible(before, now, name == "outputSchema")
-    except RecursionError:
-        is_safe = False
+    before, now = _without_texts(before), _without_texts(now)
+    if same(before, now, SETS):
+        return "text"
+    if not is_schema:
+        return "hint"
+    is_safe = _is_compatible(before, now, name == "outputSchema")
     return "schema-compatible" if is_safe else "schema-breaking"
 
 

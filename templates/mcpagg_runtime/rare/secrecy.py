@@ -1,13 +1,13 @@
 """What may be shown of a text: no secret, and nothing that a terminal would act upon.
 
 The compiler and the emitted file share these rules. A name promises a secret by its words; a text
-repeats a secret as it is, or as JSON, a URL, base64 or hexadecimal digits spell it. Scanned by
-hand: `re` would cost the emitted file 9 ms.
+repeats a secret as it is, or as JSON, a URL, base64 or hexadecimal digits spell it.
 """
 
 from __future__ import annotations
 
 import binascii
+import re
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.spawn.variables import percent_encoded
@@ -253,8 +253,6 @@ def printable(text: str) -> str:
     """Return text as one line: no escape sequence, a blank for white space, `?` for the rest."""
     if text.isprintable():
         return text
-    import re
-
     text = re.sub(_SEQUENCES, "", text)
     blanks = (" " if char.isspace() else char for char in text)
     return "".join([char if char.isprintable() else "?" for char in blanks])

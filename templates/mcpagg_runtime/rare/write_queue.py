@@ -5,17 +5,18 @@ Most writers never have one, so a start does not pay for it.
 
 from __future__ import annotations
 
-import _thread
 import os
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.polling import writable
+from mcpagg_runtime.base.threads import start_thread
 from mcpagg_runtime.base.writer import RETURNED
 from mcpagg_runtime.rare.memory import return_memory
 
 if TYPE_CHECKING:
-    from typing import Any, Protocol
+    import threading
+    from typing import Protocol
 
     Piece = bytes | memoryview
     Pieces = list[Piece]
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
         descriptor: int
         broken: bool
         closing: bool
-        lock: Any
+        drained: threading.Condition
 
         def break_off(self) -> None:
             """Note that the peer takes nothing any more."""
@@ -58,17 +59,13 @@ class WriteQueue:
         self.waiting = 0
         self._queue: list[Pieces] = []
         self._batch: list[Pieces] = []  # what the thread took of the queue, the last first
-        self._gates: list[tuple[bool, Any]] = []
         self._took_at = 0.0  # when the peer last took something
 
     def begin(self, rest: Pieces) -> None:
         """Have a thread write the rest of what was sent, and then what is added meanwhile."""
         self._took_at = monotonic()
-        try:
-            _thread.start_new_thread(self._drain, (rest,))
-            self.alive = True
-        except RuntimeError:
-            # There is no thread to be had. Half a line is written: nothing can follow it.
+        self.alive = start_thread(self._drain, rest) is not None
+        if not self.alive:  # half a line is written: nothing can follow it
             self.writer.break_off()
 
     def add(self, pieces: Pieces) -> None:
@@ -92,24 +89,6 @@ class WriteQueue:
         stalled = monotonic() - self._took_at >= STALL_SECONDS
         return stalled or self.waiting > PATIENCE_FACTOR * MAXIMUM_WAITING_BYTES
 
-    def gate(self, emptied: bool) -> Any:
-        """Return a lock that is held until there is room, or all is written; None if it is so."""
-        if not self._shut(emptied):
-            return None
-        gate = _thread.allocate_lock()
-        gate.acquire()
-        self._gates.append((emptied, gate))
-        return gate
-
-    def _shut(self, emptied: bool) -> bool:
-        return self.alive and (emptied or self.crowded)
-
-    def _open_gates(self) -> None:
-        for emptied, gate in self._gates:
-            if not self._shut(emptied):
-                gate.release()
-        self._gates = [(emptied, gate) for emptied, gate in self._gates if self._shut(emptied)]
-
     def _drain(self, pieces: Pieces) -> None:
         most = 0
         while pieces:
@@ -125,7 +104,7 @@ class WriteQueue:
                     del view
             except OSError:
                 self.writer.break_off()
-            with self.writer.lock:
+            with self.writer.drained:
                 pieces = self._next()
         if most > RETURNED:
             return_memory()
@@ -153,7 +132,7 @@ class WriteQueue:
             self.discard()
             if self.writer.closing:
                 os.close(self.writer.descriptor)
-        self._open_gates()
+        self.writer.drained.notify_all()
         return pieces
 
 

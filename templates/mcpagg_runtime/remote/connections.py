@@ -6,10 +6,10 @@ out to be closed, is it sent over another one.
 
 from __future__ import annotations
 
-import _thread
 import http.client
 import os
 import socket
+import threading
 from binascii import b2a_base64
 from contextlib import suppress
 from ipaddress import ip_address
@@ -17,6 +17,7 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urljoin, urlsplit
 
+from mcpagg_runtime.base.threads import start_thread
 from mcpagg_runtime.remote.faults import NotSent, RemoteFault, unreachable
 from mcpagg_runtime.spawn.urls import NO_URL
 
@@ -236,7 +237,7 @@ class Connections:
         if self._proxy is not None:
             self.where += f" through the proxy {self._proxy[1].shown} ({self._proxy[0]})"
         self._context: Any = None
-        self._lock = _thread.allocate_lock()
+        self._lock = threading.Lock()
         self._idle: list[Link] = []
         self._closed = False
         self._watched = False
@@ -258,11 +259,8 @@ class Connections:
             self._idle.append(link)
             watched, self._watched = self._watched, True
         self._close_old()
-        if not watched:
-            try:
-                _thread.start_new_thread(self._watch, ())
-            except RuntimeError:  # no thread is to be had: what is kept next sees to it
-                self._watched = False
+        if not watched and start_thread(self._watch) is None:
+            self._watched = False  # what is kept next sees to it
 
     def _watch(self) -> None:
         """Close what gets too old, until nothing is kept: the server has closed its side."""

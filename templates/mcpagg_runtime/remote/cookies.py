@@ -5,7 +5,7 @@ RFC 6265. Balancers tell by one which of several instances has a session.
 
 from __future__ import annotations
 
-import _thread
+import threading
 from time import time
 from typing import TYPE_CHECKING
 
@@ -42,7 +42,7 @@ class Cookies:
     """The cookies of one origin."""
 
     def __init__(self) -> None:
-        self._lock = _thread.allocate_lock()
+        self._lock = threading.Lock()
         self._kept: dict[tuple[str, str], Cookie] = {}
         """By path and name; the one that was set last comes last."""
 

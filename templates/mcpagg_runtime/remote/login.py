@@ -306,7 +306,7 @@ def _canonical_url(url: str) -> str:
 def _login_record(text: bytes) -> Record:
     try:
         record = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         record = None
     if not isinstance(record, dict):
         raise LoginNeeded(UNREADABLE_LOGIN)
@@ -405,7 +405,7 @@ def _token_answer(record: Record, grant: dict[str, str]) -> dict[str, Any]:
         raise OSError(f"the authorization server answered with HTTP {refusal.code}") from None
     except URLError as problem:
         raise OSError(f"the authorization server cannot be reached: {problem.reason}") from None
-    except (HTTPException, ValueError):
+    except (HTTPException, ValueError, RecursionError):
         raise OSError("the authorization server gave no answer that can be read") from None
     if not isinstance(answer, dict) or not isinstance(answer.get("access_token"), str):
         raise LoginNeeded(ENDED_LOGIN)  # some say so with status 200

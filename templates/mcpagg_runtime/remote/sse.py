@@ -5,10 +5,10 @@ https://modelcontextprotocol.io/specification/2024-11-05/basic/transports
 
 from __future__ import annotations
 
-import _thread
-from threading import Condition
+import threading
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.base.threads import NO_THREAD, start_thread
 from mcpagg_runtime.remote.events import EventReader, reopening_pause
 from mcpagg_runtime.remote.faults import RemoteFault, no_answer
 from mcpagg_runtime.remote.transfers import (
@@ -40,7 +40,7 @@ class SseSession:
         self._http = http
         self._life = life
         self._handshake = handshake
-        self._changed = Condition()
+        self._changed = threading.Condition()
         """Guards what follows."""
         self._stream = Transfer()
         """The one that is read, or the last one that was."""
@@ -171,7 +171,8 @@ class SseSession:
             endpoint = self._own_place(event.data.decode("utf-8", "replace").strip())
             if self._handshake.version:
                 # The answer comes by the stream that this thread reads.
-                _thread.start_new_thread(self._greet_again, (endpoint, stream))
+                if start_thread(self._greet_again, endpoint, stream) is None:
+                    raise RemoteFault(f"lost its session: {NO_THREAD}")
             else:
                 self._began(endpoint, stream)
 

@@ -6,12 +6,12 @@ and 2026-07-28, which has neither.
 
 from __future__ import annotations
 
-import _thread
+import threading
 from contextlib import suppress
-from threading import Event as Flag
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.protocol import LISTEN
+from mcpagg_runtime.base.threads import start_thread
 from mcpagg_runtime.remote.events import EventReader, reopening_pause
 from mcpagg_runtime.remote.faults import RemoteFault, broken, no_answer, with_its_words
 from mcpagg_runtime.remote.transfers import (
@@ -53,9 +53,9 @@ class StreamableSession:
         """The id of the session, "" without one, and of the one that is being opened."""
         self._generation = 0
         """How often a session was opened again."""
-        self._opening = _thread.allocate_lock()
+        self._opening = threading.Lock()
         """Held while one is."""
-        self._opened = Flag()
+        self._opened = threading.Event()
         """Set each time that one was."""
         self._attempts = 0
         """How often that was tried."""
@@ -280,14 +280,13 @@ class StreamableSession:
         """End the session, if the server takes that in time."""
         self.stop()
         if self._session:
-            done = Flag()
-            with suppress(RuntimeError):  # there is no thread for it
-                # To look a name up, or to connect, may take longer than there is.
-                _thread.start_new_thread(self._say_goodbye, (done,))
+            done = threading.Event()
+            # To look a name up, or to connect, may take longer than there is.
+            if start_thread(self._say_goodbye, done) is not None:
                 done.wait(GOODBYE_SECONDS)
         self._http.close()
 
-    def _say_goodbye(self, done: Flag) -> None:
+    def _say_goodbye(self, done: threading.Event) -> None:
         headers = self._headers(self._session)
         with suppress(RemoteFault):
             self._http.perform(Transfer(), "DELETE", headers, seconds=GOODBYE_SECONDS).finish()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import _thread
 import http.client
 import re
-from threading import Event as Flag
+import threading
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -53,7 +52,7 @@ if TYPE_CHECKING:
 
         hello: Message | None
         version: str
-        done: Flag
+        done: threading.Event
 
         def repeat(
             self, ask: Callable[[Transfer, Message], object], tell: Callable[[Message], object]
@@ -102,8 +101,8 @@ class Transfer:
 
     def __init__(self, number: int = 0) -> None:
         self.number = number
-        self.sent = Flag()
-        self.over = Flag()
+        self.sent = threading.Event()
+        self.over = threading.Event()
         self.answered = False
         """Whether the server has answered the message."""
         self.began = False
@@ -111,7 +110,7 @@ class Transfer:
         self.reopened = False
         """Whether it goes on after a break, and nothing has come since."""
         self.broken_off = False
-        self._lock = _thread.allocate_lock()
+        self._lock = threading.Lock()
         self._link: Link | None = None
 
     def hold(self, link: Link | None) -> None:

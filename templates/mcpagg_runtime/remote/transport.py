@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import _thread
-from threading import Event as Flag
+import threading
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.message import Message, minted, notification
 from mcpagg_runtime.base.protocol import CANCELLED, INITIALIZED
-from mcpagg_runtime.base.writer import LOOK_SECONDS
+from mcpagg_runtime.base.threads import NO_THREAD, start_thread
 from mcpagg_runtime.remote.faults import RemoteFault
 from mcpagg_runtime.remote.login import Credentials
 from mcpagg_runtime.remote.sse import SseSession
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
 # How long a cancellation waits for what it cancels to be sent.
 SENDING_SECONDS = 10.0
-NO_THREAD_LEFT = "was not asked: the system has no thread for it"
 
 
 class Handshake:
@@ -39,7 +37,7 @@ class Handshake:
     def __init__(self) -> None:
         self.hello: Message | None = None
         self.version = ""
-        self.done = Flag()
+        self.done = threading.Event()
         self._again: Transfer | None = None
         """The repetition that is under way."""
         self._refusal = ""
@@ -92,7 +90,7 @@ class InOrder:
 
     def __init__(self, do: Callable[..., None]) -> None:
         self._do = do
-        self._lock = _thread.allocate_lock()
+        self._lock = threading.Lock()
         self._waiting: list[tuple[Any, ...]] = []
         self._is_running = False
 
@@ -147,7 +145,7 @@ class RemoteConnection:
         self.launch = launch
         self.ended = ended
         self.renewed = renewed
-        self.gone = self.silent = Flag()
+        self.gone = self.silent = threading.Event()
         self.retired = False
         """Whether it was ended on purpose."""
         self.refused_with = 0
@@ -158,12 +156,14 @@ class RemoteConnection:
         self._tool = tool
         self._answers = False
         """Whether the server has answered a request."""
-        self._closing = Flag()
+        self._closing = threading.Event()
         self._problem = ""
         """Why it is to end, where that could not be said at once."""
-        self._claim = _thread.allocate_lock()
-        self._open = _thread.allocate_lock()
-        self._lock = _thread.allocate_lock()
+        self._lock = threading.Lock()
+        """Guards the three that follow."""
+        self._is_reported = False
+        """Whether its end was reported, or is not to be."""
+        self._is_closed = False
         self._transfers: dict[int, Transfer] = {}
         self._in_order = InOrder(self._post)
         """What needs no answer."""
@@ -193,20 +193,18 @@ class RemoteConnection:
             transfer = Transfer(message.number)
             with self._lock:
                 self._transfers[transfer.number] = transfer
-            self._apart(self._make, transfer, message, headers)
+            self._run_in_thread(self._make, transfer, message, headers)
         elif self._in_order.add((message, headers)):
-            self._apart(self._in_order.do_all)
+            self._run_in_thread(self._in_order.do_all)
 
-    def _apart(self, work: Callable[..., None], *arguments: object) -> None:
+    def _run_in_thread(self, work: Callable[..., None], *arguments: object) -> None:
         """Do something in a thread of its own; without one, the life is over.
 
         Whoever sends may hold a lock that whoever is told of the end takes: the thread that reads
         tells it.
         """
-        try:
-            _thread.start_new_thread(work, arguments)
-        except RuntimeError:
-            self._problem = NO_THREAD_LEFT
+        if start_thread(work, *arguments) is None:
+            self._problem = f"was not asked: {NO_THREAD}"
             self._closing.set()
             self._handshake.done.set()
             self._session.stop()
@@ -217,15 +215,6 @@ class RemoteConnection:
         self._closing.wait()
         if self._problem:
             self.end(self._problem)
-
-    def hold(self, gates: list[Any], is_over: Callable[[], bool]) -> None:
-        """Read no more of what is being read by this thread, until clients have read.
-
-        `gates` are locks that are held until then.
-        """
-        for gate in gates:
-            while not is_over() and not gate.acquire(True, LOOK_SECONDS):
-                pass
 
     def _make(self, transfer: Transfer, message: Message, headers: Mapping[str, str]) -> None:
         """Make a request; runs in a thread of its own."""
@@ -319,17 +308,21 @@ class RemoteConnection:
 
     def silence(self) -> None:
         """Report nothing from here on."""
-        self._claim.acquire(False)
+        self._is_reported = True
 
     def end(self, reason: str) -> None:
         """Report why the life is over, if nobody has, and see that it is."""
-        if self._claim.acquire(False):
+        with self._lock:
+            was_reported, self._is_reported = self._is_reported, True
+        if not was_reported:
             self.ended(self._shown(reason), "")
         self.close()
 
     def close(self) -> None:
         """Break off what is under way, and end the session; returns when that is done."""
-        if not self._open.acquire(False):
+        with self._lock:
+            was_closed, self._is_closed = self._is_closed, True
+        if was_closed:
             self.gone.wait()
             return
         self._closing.set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.jsontext import obj
-from mcpagg_runtime.base.message import Fragment, error, failure, id_text, notification
+from mcpagg_runtime.base.message import Fragment, notification
 from mcpagg_runtime.base.protocol import (
     CANCELLED,
     INITIALIZED,
@@ -13,22 +13,21 @@ from mcpagg_runtime.base.protocol import (
     LOG_MESSAGE,
     MODERN,
     OF_CLIENTS,
-    PARSE_ERROR,
     PROGRESS,
     RESOURCE_UPDATED,
 )
 from mcpagg_runtime.serve.calls import CallQueue
 from mcpagg_runtime.serve.connection import Connection
 from mcpagg_runtime.serve.effects import FOREVER
-from mcpagg_runtime.serve.lifecycle import CREATED, DOWN, STARTING, Lifecycle, introduction_fault
+from mcpagg_runtime.serve.lifecycle import CREATED, DOWN, STARTING, Lifecycle
 from mcpagg_runtime.serve.lists import Lists
 from mcpagg_runtime.serve.masking import Masks
 from mcpagg_runtime.serve.server_requests import ServerRequests
-from mcpagg_runtime.serve.unmatched import FIRST_ID, unmatched_answers
+from mcpagg_runtime.serve.unmatched import FIRST_ID
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from mcpagg_runtime.base.answers import Answers
     from mcpagg_runtime.base.client import Client
@@ -120,12 +119,7 @@ class Child:
 
     def _shake_hands(self, answer: Message) -> None:
         """It has answered the handshake: send what waited, and read what it offers."""
-        if answer.is_error:
-            self.lifecycle.refused(answer)
-            return
-        fault = introduction_fault("initialize", answer.value("result"))
-        if fault:
-            self.lifecycle.give_up(fault)
+        if self.lifecycle.refused(answer):
             return
         self.lifecycle.ready(answer)
         self._instances.succeeded()
@@ -233,7 +227,8 @@ class Child:
     def receive(self, message: Message | Fragment) -> None:
         """Take one message of it, or what is left of one."""
         if isinstance(message, Fragment):
-            self._unreadable(message)
+            self.connection.warn(message.problem)
+            self._end(self.connection.ended_by(message))
         elif message.method is None:
             self._answered(message)
         elif message.id_text:
@@ -277,30 +272,16 @@ class Child:
         if number in connection.calls:
             connection.unasked.settled()
             self.calls.answered(number, connection.unmasked(message))
-        elif number in connection.own:
-            connection.unasked.settled()
-            connection.own.pop(number).finish(message)
+        elif connection.answered(message):
             self._send_on()
-        elif message.is_response and number < FIRST_ID:
-            if not connection.unasked.takes(message):
-                self._unmatched(message)
-        elif number:
+        elif number >= FIRST_ID:
             self.requests.late.ended(number)
             self.calls.flush()
-
-    def _unreadable(self, fragment: Fragment) -> None:
-        """End what a message that cannot be read was about."""
-        self.connection.warn(fragment.problem)
-        if fragment.method:
-            if fragment.id is not None:
-                refusal = error(PARSE_ERROR, f"Invalid message: {fragment.problem}")
-                self.connection.send(failure(id_text(fragment.id), refusal))
         else:
-            self._unmatched(fragment)
+            self._end(connection.ended_by(message))
 
-    def _unmatched(self, said: Message | Fragment) -> None:
-        """End what an answer that matches no request may be to."""
-        for answer in unmatched_answers(said, self.connection.owed(), self.name):
+    def _end(self, answers: Iterable[Message]) -> None:
+        for answer in answers:
             self._answered(answer)
 
     # What clients want of it

@@ -10,10 +10,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.jsontext import Json, spliced
-from mcpagg_runtime.base.message import Message, request
+from mcpagg_runtime.base.message import Fragment, Message, error, failure, id_text, request
+from mcpagg_runtime.base.protocol import PARSE_ERROR
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.messages import read_line
-from mcpagg_runtime.serve.unmatched import FIRST_ID, AnsweredNotifications, failure_of
+from mcpagg_runtime.serve.unmatched import (
+    FIRST_ID,
+    AnsweredNotifications,
+    failure_of,
+    unmatched_answers,
+)
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
@@ -22,7 +28,6 @@ if TYPE_CHECKING:
 
     from mcpagg_runtime.base.client import Client
     from mcpagg_runtime.base.jsontext import Span
-    from mcpagg_runtime.base.message import Fragment
     from mcpagg_runtime.base.plan import Options
     from mcpagg_runtime.serve.effects import Effects, Peer
     from mcpagg_runtime.serve.masking import Masks
@@ -228,11 +233,12 @@ class Connection:
         options: Options,
         effects: Effects,
     ) -> None:
-        """`receive` takes what the child says, in the form that the router knows."""
         self.child = child
         self.name = child.name
         self.row = row
         """What the launch table has of the child."""
+        self.receive = receive
+        """Takes what the child says, in the form that the router knows."""
         self.options = options
         self.effects = effects
         self.calls: dict[int, Call] = {}
@@ -327,6 +333,31 @@ class Connection:
     def owed(self) -> set[int]:
         """Return the ids of all requests in flight."""
         return {*self.own, *self.calls}
+
+    def answered(self, message: Message) -> bool:
+        """Take an answer to a request of the own; return whether it is one."""
+        own = self.own.pop(message.number, None)
+        if own is None:
+            return False
+        self.unasked.settled()
+        own.finish(message)
+        return True
+
+    def ended_by(self, said: Message | Fragment) -> list[Message]:
+        """Return what requests in flight are answered with, now that the child has said this.
+
+        It is an answer, or cannot be read; if it is a request, it is refused.
+        """
+        if isinstance(said, Fragment):
+            if said.method and said.id is not None:
+                refusal = error(PARSE_ERROR, f"Invalid message: {said.problem}")
+                self.send(failure(id_text(said.id), refusal))
+            is_unmatched = not said.method
+        elif said.number >= FIRST_ID:
+            return [said] if said.number in self.owed() else []  # else it is late
+        else:
+            is_unmatched = said.is_response and not self.unasked.takes(said)
+        return unmatched_answers(said, self.owed(), self.name) if is_unmatched else []
 
     def say(self, text: str) -> None:
         """Write a line about the child on standard error."""

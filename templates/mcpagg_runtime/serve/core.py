@@ -156,7 +156,16 @@ class Core:
         if child.era == MODERN:
             from mcpagg_runtime.modern.child import ModernChildPort
 
-            child.up(ModernChildPort(child, self.router.answers), masks)
+            plan = self.router.plan
+            several = len(plan.servers) > 1
+            port = ModernChildPort(
+                child.connection,
+                plan.info,
+                child.ask,
+                lambda tool: self.schema_of(child, tool),
+                several=several,
+            )
+            child.up(port, masks)
         else:
             child.up(None, masks)
         return self.taken()

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import _thread
 import os
+import threading
 from time import monotonic, time
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.client import Client
 from mcpagg_runtime.base.jsontext import Malformed, obj
 from mcpagg_runtime.base.message import error, failure, notification, read_messages
-from mcpagg_runtime.base.polling import acquired
 from mcpagg_runtime.base.protocol import BATCH_VERSION, CANCELLED, INTERNAL_ERROR
+from mcpagg_runtime.base.threads import NO_THREAD, SIGNAL_SECONDS
 from mcpagg_runtime.base.writer import Writer
 from mcpagg_runtime.serve.core import Core
-from mcpagg_runtime.serve.effects import FOREVER, SAY, SEND, SLEEP, START, STATE, STOP
-from mcpagg_runtime.serve.lives import Lives
+from mcpagg_runtime.serve.effects import SAY, SEND, SLEEP, START, STATE, STOP
 from mcpagg_runtime.serve.routing import Dispatch
+from mcpagg_runtime.serve.supervisor import Supervisor
+from mcpagg_runtime.serve.timer import TimerThread
 from mcpagg_runtime.spawn.spawning import ALLOWED_SIGNERS
 from mcpagg_runtime.start.values import quote
 
@@ -31,17 +32,7 @@ if TYPE_CHECKING:
     from mcpagg_runtime.serve.connection import Received
     from mcpagg_runtime.serve.effects import Action
     from mcpagg_runtime.serve.instances import Instances
-    from mcpagg_runtime.serve.lives import Life
-    from mcpagg_runtime.spawn.spawning import Spawned
-
-    class Sink(Protocol):
-        """Takes the messages for a client."""
-
-        def send(self, *messages: Message) -> None:
-            """Take messages; never blocks."""
-
-        def gate(self) -> Any:
-            """Return a lock that is held while too much waits for the client, or None."""
+    from mcpagg_runtime.serve.supervisor import Run, Sink
 
     class Log(Protocol):
         """Takes what is to be logged."""
@@ -54,10 +45,6 @@ if TYPE_CHECKING:
 
         def dispatch(self, servers: Mapping[str, Instances]) -> Dispatch:
             """Return what gives calls to servers, and may log them."""
-
-
-NO_THREAD = "the system has no thread for it"
-LONGEST_SLEEP_SECONDS = 3600.0
 
 
 class Engine:
@@ -79,20 +66,15 @@ class Engine:
         self._refusal = _refusal(self.plan)
         dispatch = Dispatch if log is None else log.dispatch
         self.core = Core(answers, monotonic, lambda: os.urandom(16).hex(), dispatch)
-        self.lock = _thread.allocate_lock()
+        self.lock = threading.Lock()
         self._sinks: dict[Client | Child, Sink] = {}
-        self._lives = Lives(self, folder)
+        self._supervisor = Supervisor(self, folder)
         self._stderr = Writer(2, private=False, overflowed=lambda waiting: None)
         self.is_closing = False
-        self._awaited: Client | None = None
-        self._paid = _thread.allocate_lock()
-        self._alarm = Alarm(self._ring)
-
-    def adopt(self, server: str, spawned: Spawned | Exception, client: Client) -> None:
-        """Take over the process of a server that was started for a client, or why there is none."""
-        child = self.core.router.servers[server].serving(client.starter or client)
-        self._lives.adopt(child, spawned)
-        self.attempt(lambda core: core.wake(child, client))
+        self._awaited_client: Client | None = None
+        self._all_answered = threading.Event()
+        """Set once that client is owed no answer."""
+        self._timer = TimerThread(self.lock, self._tick, self._report)
 
     def connect(self, client: Client, sink: Sink) -> None:
         """Take on a client, whose messages go to `sink`."""
@@ -108,7 +90,7 @@ class Engine:
     def receive(self, client: Client, *lines: bytes) -> int:
         """Take lines of a client, as many as came at once; return how many were taken.
 
-        Not all of them, if the client is owed too much that it does not read: see its sink's gate.
+        Not all of them, if the client is owed too much that it does not read: see `Sink.has_room`.
         """
         faults: list[tuple[bytes, Exception]] = []
         taken = 0
@@ -124,7 +106,7 @@ class Engine:
                     answered = effects.actions and effects.actions[-1][1] is client
                     if answered or effects.is_urgent:
                         self.perform()
-                        if self._sinks[client].gate() is not None:
+                        if not self._sinks[client].has_room():
                             break
                 except Exception as fault:
                     faults.append((line, fault))
@@ -171,15 +153,20 @@ class Engine:
         """See to it that a child runs, on behalf of a client."""
         self.attempt(lambda core: core.wake(child, client))
 
-    def settle(self, client: Client, seconds: float) -> None:
-        """The client sends no more: wait until it is owed no answer, no longer than `seconds`."""
+    def settle(self, client: Client, seconds: float, is_stopped: Callable[[], bool]) -> None:
+        """The client sends no more: wait until it is owed no answer, no longer than `seconds`.
+
+        `is_stopped` is asked now and then whether there is still reason to wait.
+        """
+        end = monotonic() + seconds
         self.attempt(lambda core: core.end_input(client))
         with self.lock:
             if not self.core.owes(client):
                 return
-            self._paid.acquire()
-            self._awaited = client
-        acquired(self._paid, seconds)
+            self._awaited_client = client
+        while not (is_stopped() or monotonic() > end):
+            if self._all_answered.wait(SIGNAL_SECONDS):
+                return
 
     def end_subscriptions(self) -> None:
         """Tell clients that there will be no more news."""
@@ -188,17 +175,17 @@ class Engine:
     def close(self) -> None:
         """End all children, side by side; returns when none is left."""
         self.end_subscriptions()
-        with self._lives.spawning, self.lock:
+        with self._supervisor.spawning, self.lock:
             self.is_closing = True
-            self._alarm.wake()  # its thread keeps all of this alive
-        self._lives.close()
+            self._timer.end()  # its thread keeps all of this alive
+        self._supervisor.close()
         self._stderr.flush(1.0)
         if self.log is not None:
             self.log.flush(1.0)
 
     def kill(self) -> None:
         """End all children at once; takes no lock, for a signal handler may call it anywhere."""
-        self._lives.kill()
+        self._supervisor.kill()
 
     def _bring(self, event: Callable[[Core], list[Action]]) -> None:
         """Bring an event to the core and carry out what follows."""
@@ -227,11 +214,11 @@ class Engine:
             self._do(kind, peer, what)
         self._send_all(messages)
         reached.update(messages)
-        if self._awaited is not None and not self.core.owes(self._awaited):
-            self._awaited = None
-            self._paid.release()
-        alarm = self.core.effects.alarm
-        if alarm < self._alarm.due and not self._alarm.set(alarm):
+        if self._awaited_client is not None and not self.core.owes(self._awaited_client):
+            self._awaited_client = None
+            self._all_answered.set()
+        due = self.core.effects.alarm
+        if due < self._timer.due and not self._timer.call_by(due):
             self.say(f"no time limit is kept: {NO_THREAD}")
         return reached
 
@@ -240,13 +227,13 @@ class Engine:
         if kind == SAY:
             self.say(what)
         elif kind == START:
-            why = self._refusal or ("" if self._lives.start(peer) else NO_THREAD)
+            why = self._refusal or ("" if self._supervisor.start(peer) else NO_THREAD)
             if why:
                 self.perform(self.core.child_down(peer, f"could not be started: {why}"))
         elif kind == STOP:
-            self._lives.end(peer, what)
+            self._supervisor.end(peer, what)
         elif kind == SLEEP:
-            self._lives.put_to_sleep(peer)
+            self._supervisor.stop_idle(peer)
         elif kind == STATE and self.log is not None:
             state, reason = what
             self.log.send(_state_line(peer.name, state, self.shown(reason)))
@@ -268,50 +255,37 @@ class Engine:
         """Return a text as it may be shown: servers may say what they were given."""
         from mcpagg_runtime.rare.secrecy import shown
 
-        return shown(text, self._lives.redact)
+        return shown(text, self._supervisor.redact)
 
     def _send_all(self, messages: dict[Client | Child, list[Message]]) -> None:
         """Send each peer its messages; one that has left gets none."""
         for peer, those in messages.items():
-            receiver = self._sinks.get(peer) or self._lives.current.get(peer)
+            receiver = self._sinks.get(peer) or self._supervisor.current.get(peer)
             if receiver is not None:
                 receiver.send(*those)
 
-    def receive_from_child(self, child: Child, life: Life, received: list[Received]) -> list[Any]:
-        """Take what a child has said in one of its lives; the lock is held.
+    def receive_from_child(self, child: Child, run: Run, received: list[Received]) -> list[Sink]:
+        """Take what a child has said in one of its runs; the lock is held.
 
-        Returns the gates of those clients that were sent something and do not read.
+        Returns the sinks of those clients that were sent something and do not read.
         """
         reached: set[Client | Child] = set()
-        effects, current = self.core.effects, self._lives.current
+        effects, current = self.core.effects, self._supervisor.current
         for one in received:
-            if self.is_closing or current.get(child) is not life:
+            if self.is_closing or current.get(child) is not run:
                 break
             self.core.from_child(child, one)
             if effects.is_urgent:
                 reached |= self.perform()
         reached |= self.perform()
-        gates = []
-        for peer in reached:
-            gate = self._sinks[peer].gate() if peer in self._sinks else None
-            if gate is not None:
-                gates.append(gate)
-        return gates
+        sinks = [self._sinks[peer] for peer in reached if peer in self._sinks]
+        return [sink for sink in sinks if not sink.has_room()]
 
-    def _ring(self) -> float | None:
-        """Do what is due; return how long to wait for what comes next, None if nothing will."""
-        with self.lock:
-            if self.is_closing:
-                return None
-            wait = 0.0
-            while wait <= 0 and self.core.alarm <= monotonic():
-                try:
-                    self.perform(self.core.tick())
-                except Exception as fault:
-                    self._report(fault)
-                    wait = 1.0
-            self._alarm.note(self.core.alarm)
-            return wait or self.core.alarm - monotonic()
+    def _tick(self) -> float:
+        """Do what is due; return when the next thing is. The lock is held."""
+        while self.core.alarm <= monotonic():
+            self.perform(self.core.tick())
+        return self.core.alarm
 
 
 def _refusal(plan: Plan) -> str:
@@ -340,51 +314,3 @@ def _is_answer(action: Action, client: Client, identifier: str) -> bool:
     if kind != SEND or peer is not client:
         return False
     return message.method is None and message.id_text == identifier
-
-
-class Alarm:
-    """Calls `ring` when it is due; whoever calls a method holds the lock that `ring` takes."""
-
-    def __init__(self, ring: Callable[[], float | None]) -> None:
-        """`ring` returns for how many seconds to wait until it is due again, None to end."""
-        self._ring = ring
-        self.due = FOREVER
-        """When the next thing is due."""
-        self._woken: Any = None
-        """Held while the thread has no reason to wake up; None as long as there is no thread."""
-        self._is_told = False
-        """Whether it was reported that there is no thread."""
-
-    def note(self, due: float) -> None:
-        """Note when the next thing is due; called by `ring`, which has seen to all that was."""
-        self.due = due
-
-    def set(self, due: float) -> bool:
-        """See that `ring` is called by then; return False, once, if no thread is to be had."""
-        if due >= self.due:
-            return True
-        self.due = due
-        if self._woken is None:
-            self._woken = _thread.allocate_lock()
-            self._woken.acquire()
-            try:
-                _thread.start_new_thread(self._run, ())
-            except RuntimeError:
-                self._woken, self.due = None, FOREVER  # the next event tries again
-                was_told, self._is_told = self._is_told, True
-                return was_told
-        else:
-            self.wake()
-        return True
-
-    def wake(self) -> None:
-        """Have `ring` called now, if there is a thread that calls it."""
-        if self._woken is not None and self._woken.locked():
-            self._woken.release()
-
-    def _run(self) -> None:
-        while True:
-            wait = self._ring()
-            if wait is None:
-                return
-            self._woken.acquire(True, min(wait, LONGEST_SLEEP_SECONDS))

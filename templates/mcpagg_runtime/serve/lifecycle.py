@@ -177,9 +177,7 @@ class Lifecycle:
         if self.client is not None:
             version = min(version, self.client.version)
             able, info = relayed(self.client), self.client.info
-        return obj(
-            protocolVersion=quote(version), capabilities=able, clientInfo=info or self._plan.info
-        )
+        return handshake(version, able, info or self._plan.info)
 
     def ready(self, answer: Message) -> None:
         """It has answered the handshake."""
@@ -192,20 +190,26 @@ class Lifecycle:
         self._deadline = FOREVER
         self.ready_at = self.active_at = self._effects.clock()
 
-    def refused(self, answer: Message) -> None:
-        """It has refused the handshake: speak as in the other era, or give it up."""
-        if not (self._means_other_era(answer) and self.switch_era()):
-            detail = f"refused the handshake: {answer.raw('error')}"
-            self.give_up(detail)
+    def refused(self, answer: Message) -> bool:
+        """Whether it has refused the handshake: it is spoken to in the other era then, or given up.
+
+        What introduces no server is as good as a refusal.
+        """
+        fault = introduction_fault(answer.value("result"))
+        if answer.is_error:
+            fault = f"refused the handshake: {answer.raw('error')}"
+        if fault and not (self._means_other_era(answer) and self.switch_era()):
+            self.give_up(fault)
+        return bool(fault)
 
     def give_up(self, reason: str) -> None:
         """End it: its handshake is of no use; `reason` completes "Server 'x' …"."""
         self._effects.stop(self._connection.child, reason)
 
     def _means_other_era(self, answer: Message) -> bool:
-        """Whether the error that it answers a handshake with may mean: not in this era.
+        """Whether what it answers a handshake with may mean: not in this era.
 
-        Any that answers a discovery may; one that answers `initialize` says so.
+        Whatever answers a discovery may; an error that answers `initialize` says so.
         """
         if self.era == MODERN or MODERN_VERSION in answer.raw("error"):
             return True
@@ -265,20 +269,20 @@ def retry_pause(failures: int) -> float:
     return min(FIRST_RETRY_SECONDS * 2.0 ** min(failures - 1, 10), LONGEST_RETRY_SECONDS)
 
 
-def introduction_fault(method: str, said: object) -> str:
-    """Return why a result introduces no server, "" if it does; completes "Server 'x' …".
+def handshake(version: str, able: str, info: str) -> str:
+    """Return the params of `initialize`; `able` are capabilities, `info` says who asks, in JSON."""
+    return obj(protocolVersion=quote(version), capabilities=able, clientInfo=info)
 
-    `method` is what was asked: `initialize` or `server/discover`. Compiling and starting refuse
-    the same servers by this rule.
+
+def introduction_fault(said: object) -> str:
+    """Return why the result of a handshake introduces no server, "" if it does.
+
+    Completes "Server 'x' …". Compiling and starting refuse the same servers by this rule.
     """
     if type(said) is not dict:
-        return f"answered {method} with a result that is no JSON object"
-    if method == "initialize":
-        names_version = type(said.get("protocolVersion")) is str
-    else:
-        versions = said.get("supportedVersions")
-        names_version = type(versions) is list and bool(versions)
-    return "" if names_version else "names no protocol version that it speaks"
+        return "answered initialize with a result that is no JSON object"
+    named = type(said.get("protocolVersion")) is str
+    return "" if named else "names no protocol version that it speaks"
 
 
 def knows_no_handshake(refusal: Message) -> bool:

@@ -1,4 +1,4 @@
-"""One life of a child started over stdio: its process group, its pipes and who reads them.
+"""One run of a child started over stdio: its process group, its pipes and who reads them.
 
 Closing follows the specification (basic/lifecycle, shutdown): close stdin, wait, SIGTERM, wait,
 SIGKILL; always to the whole group, because `npx` and `sh -c` leave grandchildren. On Windows the
@@ -7,18 +7,20 @@ second step is the last one.
 
 from __future__ import annotations
 
-import _thread
 import os
+import threading
+from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.message import MAXIMUM_LINE_BYTES, Lines
 from mcpagg_runtime.base.polling import POLLIN, POLLS, new_poll, widen
-from mcpagg_runtime.base.writer import LOOK_SECONDS, RETURNED, Writer
+from mcpagg_runtime.base.threads import NO_THREAD, start_thread
+from mcpagg_runtime.base.writer import RETURNED, Writer
 from mcpagg_runtime.spawn.spawning import KILL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Any
+    from typing import Any, NoReturn
 
     from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.spawn.spawning import Spawned
@@ -34,31 +36,6 @@ LAST_WORDS_LINES = 10
 CHUNK = 1 << 16
 
 TERMINATE = 15  # by number, see KILL
-
-
-class Latch:
-    """Is set once, and can be waited for; the module that has such things takes a megabyte."""
-
-    def __init__(self) -> None:
-        self._set = _thread.allocate_lock()  # held once it is set
-        self._unset = _thread.allocate_lock()  # held until it is
-        self._unset.acquire()
-
-    def set(self) -> None:
-        """Set it, if nobody has; whoever waits for it goes on."""
-        if self._set.acquire(False):
-            self._unset.release()
-
-    def is_set(self) -> bool:
-        """Whether it is set."""
-        return self._set.locked()
-
-    def wait(self, seconds: float) -> bool:
-        """Wait until it is set, no longer than `seconds`; return whether it is."""
-        if not self._unset.acquire(True, seconds):
-            return False
-        self._unset.release()  # for whoever else waits
-        return True
 
 
 class Process:
@@ -80,17 +57,20 @@ class Process:
         self.launch = spawned.launch
         self.receive = receive
         self.ended = ended
-        self.exited = Latch()
-        self.drained = Latch()
-        self.silent = Latch()
-        self.gone = Latch()
+        self.exited = threading.Event()
+        self.drained = threading.Event()
+        self.silent = threading.Event()
+        self.gone = threading.Event()
         self.retired = False
         """Whether it was ended on purpose."""
-        self._held = False
-        """Whether it is not read, since a client does not read what it has sent."""
+        self._is_passing_on = False
+        """Whether lines are being passed on: that waits for a client that does not read."""
         self._last_words = b""
-        self._claim = _thread.allocate_lock()
-        self._open = _thread.allocate_lock()
+        self._lock = threading.Lock()
+        """Guards the two that follow."""
+        self._is_reported = False
+        """Whether its end was reported, or is not to be."""
+        self._is_closed = False
         self.handle = spawned.handle
         self._group = spawned.group
         try:
@@ -103,19 +83,13 @@ class Process:
         self.writer = Writer(
             stdin,
             private=True,
-            broke=lambda: self._apart(self._deaf),
-            overflowed=lambda waiting: self._apart(self._full, waiting),
+            broke=lambda: self._end_in_thread(self._deaf),
+            overflowed=lambda waiting: self._end_in_thread(self._full, waiting),
         )
-        try:
-            _thread.start_new_thread(self._read_stderr, (stderr,))
-        except RuntimeError:
+        if start_thread(self._read_stderr, stderr) is None:
             self._undo(self._stdout, stderr, self._closed)
-            raise
-        try:
-            _thread.start_new_thread(self._wait, ())
-        except RuntimeError:
+        if start_thread(self._wait) is None:
             self._undo(self._stdout)
-            raise
 
     def send(self, *messages: Message) -> None:
         """Send it messages, now or as soon as it reads; never waits."""
@@ -126,19 +100,7 @@ class Process:
         self.retired = True
         self.silence()
 
-    def hold(self, gates: list[Any], is_over: Callable[[], bool]) -> None:
-        """Read no more of it until its clients have read: its pipe fills, not our memory.
-
-        `gates` are locks that are held until then. Called by the thread that reads it, which holds
-        no lock.
-        """
-        self._held = True
-        for gate in gates:
-            while not is_over() and not gate.acquire(True, LOOK_SECONDS):
-                pass
-        self._held = False
-
-    def _undo(self, *descriptors: int) -> None:
+    def _undo(self, *descriptors: int) -> NoReturn:
         """End a child that nobody looks after, and close what nobody reads."""
         self.kill()
         self.handle.wait()
@@ -146,12 +108,11 @@ class Process:
         self.close()
         for descriptor in descriptors:
             os.close(descriptor)
+        raise RuntimeError(NO_THREAD)
 
-    def _apart(self, work: Callable[..., None], *arguments: Any) -> None:
-        """Do in a thread of its own what ends the child; without one, it is killed at once."""
-        try:
-            _thread.start_new_thread(work, arguments)
-        except RuntimeError:
+    def _end_in_thread(self, work: Callable[..., None], *arguments: Any) -> None:
+        """Do in a thread what ends the child; without one, it is killed at once."""
+        if start_thread(work, *arguments) is None:
             self.kill()
 
     def read(self) -> None:
@@ -163,7 +124,9 @@ class Process:
                 is_wide = True
                 widen(self._stdout)
             was_large = lines.size > RETURNED
+            self._is_passing_on = True
             self.receive(*lines.feed(data))
+            self._is_passing_on = False
             del data  # while it waits for more, it keeps nothing: see `_chunks`
             if was_large and lines.size <= RETURNED:
                 from mcpagg_runtime.rare.memory import return_memory
@@ -176,7 +139,7 @@ class Process:
     def _endless(self) -> None:
         """A line of the child has no end: what it means by it will never be known."""
         reason = f"wrote a line of more than {MAXIMUM_LINE_BYTES >> 20} MiB"
-        self._apart(self.end, reason)
+        self._end_in_thread(self.end, reason)
 
     def _deaf(self) -> None:
         """The child takes no input any more: what it owes, it owes for ever."""
@@ -189,7 +152,9 @@ class Process:
 
     def end(self, reason: str) -> None:
         """Report why the child is gone, if nobody has, and see that it is."""
-        if self._claim.acquire(False):
+        with self._lock:
+            was_reported, self._is_reported = self._is_reported, True
+        if not was_reported:
             from mcpagg_runtime.rare.secrecy import printable
 
             self.ended(printable(self.launch.redact(reason)), self.last_words())
@@ -197,11 +162,13 @@ class Process:
 
     def silence(self) -> None:
         """Report nothing from here on."""
-        self._claim.acquire(False)
+        self._is_reported = True
 
     def close(self) -> None:
         """Close stdin, then end what is left of the process group; returns when it is gone."""
-        if self._open.acquire(False):
+        with self._lock:
+            was_closed, self._is_closed = self._is_closed, True
+        if not was_closed:
             # Whoever polls a pipe keeps it open: first let go of the child's input, then close it.
             os.close(self._close)
         self.writer.close()
@@ -238,8 +205,6 @@ class Process:
 
         A group that was seen gone is never asked for again: its number may be another's by then.
         """
-        from time import monotonic, sleep
-
         deadline = monotonic() + seconds
         self.exited.wait(seconds)
         while not self.gone.is_set():
@@ -284,7 +249,7 @@ class Process:
                     while watched:
                         poll.unregister(watched.pop())
                     if not closed:
-                        self._apart(self._deaf)
+                        self._end_in_thread(self._deaf)
                 if descriptor in ready:
                     return
 
@@ -293,10 +258,10 @@ class Process:
     def _wait(self) -> None:
         status = self.handle.wait()
         self.exited.set()
-        while not self.drained.wait(LAST_WORDS_SECONDS) and self._held:
+        while not self.drained.wait(LAST_WORDS_SECONDS) and self._is_passing_on:
             pass  # what it has said is still to come
         self.silent.wait(LAST_WORDS_SECONDS)
-        if self._claim.locked():  # there is nothing to report
+        if self._is_reported:  # there is nothing to report
             self.close()
             return
         from mcpagg_runtime.rare.reasons import how_ended

@@ -3,6 +3,9 @@
 These are the handshake, pings and lists of the snapshot, for a client with a handshake. What has no
 such answer is left to the next part, with what has been said until then: there is no second way to
 give the same answer, and everything else has its place there.
+
+A client waits for what is imported here, so that is little: see `values`, too. The other parts of
+the runtime need not care.
 """
 
 from __future__ import annotations
@@ -129,22 +132,11 @@ class Prepared:
             self.spelling = spelling_for(self.options["names"], name)
             self.capable = is_capable(params.get("capabilities"))
             return self._introduction(spoken(params.get("protocolVersion")))
-        if method == "tools/call" and self.opening.initialized:
-            self.opening.called = self._server_of(params.get("name"))
         if params:  # a cursor, or the envelope of a client without a handshake
             return None
         if method == "ping":
             return "{}"
         return self._list(*self.lists[method]) if method in self.lists else None
-
-    def _server_of(self, tool: object) -> str:
-        """Return the server of a tool by its exposed or portable name, "" if nobody's."""
-        routes, _ = scan(self.tables["tools"], 0)
-        for server, rows in routes.items():
-            for exposed, row in rows.items():
-                if tool == exposed or (row and tool == row[1]):
-                    return str(server)
-        return ""
 
     def _introduction(self, version: str) -> str:
         tables = self.tables
@@ -194,12 +186,6 @@ def main(tables: Mapping[str, Any], file: str) -> None:
             opening = prepared.serve()
             if opening.ended and not opening.unanswered:
                 _exit(0)
-            if opening.called:
-                for number in ENDING:
-                    on_signal(number, opening.stop)
-                from mcpagg_runtime.spawn.spawning import spawn_early
-
-                opening.spawned = spawn_early(tables, file, opening.called)
     from mcpagg_runtime.base.running import run
 
     run(tables, file, opening)

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from mcpagg_runtime.spawn.spawning import Spawned
 
 # SIGHUP, SIGINT, SIGTERM: a terminal that goes away ends the proxy like any other signal. Windows
 # has SIGBREAK instead of the first, which is the one that a program can send to another.
@@ -36,13 +32,3 @@ class Opening:
         """What is left of an answer, which could not be written."""
         self.ended = False
         """Whether that was all of the input."""
-        self.called = ""
-        """The server that what was not answered calls, "" if it calls none."""
-        self.spawned: Spawned | Exception | None = None
-        """The process of that server, or why it could not be started; None if nobody tried."""
-        self.stopped = False
-        """Whether a signal has come that is to end the proxy."""
-
-    def stop(self, *_: object) -> None:
-        """Note a signal: from now on there is a process that is to be ended first."""
-        self.stopped = True

@@ -6,15 +6,17 @@ of its result may be written to files.
 
 from __future__ import annotations
 
-import _thread
+import base64
 import json
 import os
+import queue
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.catalogue import TOOLS
 from mcpagg_runtime.base.jsontext import rivals
-from mcpagg_runtime.base.polling import acquired
 from mcpagg_runtime.base.standard import complain
+from mcpagg_runtime.base.threads import SIGNAL_SECONDS
 from mcpagg_runtime.tool.inspection import offered_by
 from mcpagg_runtime.tool.local_client import LocalClient
 
@@ -98,17 +100,12 @@ def _schemas(plan: Plan) -> dict[str, dict[str, Any]]:
 
 def _answer(proxy: LocalClient, params: dict[str, Any]) -> dict[str, Any]:
     """Return the answer to a call, for which no other server is started."""
-    has_come = _thread.allocate_lock()
-    has_come.acquire()
-    answers: list[Message | None] = []
-
-    def keep(message: Message | None) -> None:
-        answers.append(message)
-        has_come.release()
-
-    proxy.ask("tools/call", params, keep)
-    acquired(has_come)
-    (message,) = answers
+    answers: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+    proxy.ask("tools/call", params, answers.put)
+    while True:  # in steps, between which handlers of signals are called
+        with suppress(queue.Empty):
+            message = answers.get(timeout=SIGNAL_SECONDS)
+            break
     answer: dict[str, Any] = json.loads(message.line()) if message is not None else {}
     return answer
 
@@ -247,8 +244,6 @@ class Files:
 
     def _replaced(self, holder: dict[str, Any], member: str) -> dict[str, Any]:
         """Write what a member holds; one that is no base64 stays as it is."""
-        import base64
-
         try:
             data = base64.b64decode(holder[member], validate=True)
         except (KeyError, ValueError, TypeError):

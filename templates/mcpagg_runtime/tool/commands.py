@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import _thread
+import argparse
 import os
+import signal
+import stat
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.standard import complain
 from mcpagg_runtime.base.stdio import MISSING_VARIABLE, Stdio
+from mcpagg_runtime.base.threads import start_thread
 from mcpagg_runtime.base.writer import Writer
 from mcpagg_runtime.spawn.platforms import WINDOWS
-from mcpagg_runtime.spawn.spawning import Spawned
 from mcpagg_runtime.start.opening import ENDING, LOG_DIRECTORY, LOG_LEVEL
 from mcpagg_runtime.tool.approval import verify_approval
 from mcpagg_runtime.tool.call_log import Log
@@ -29,7 +31,6 @@ from mcpagg_runtime.tool.inspection import (
 from mcpagg_runtime.tool.printing import flush_output, print_json, print_lines, print_texts
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterable
     from typing import Any
 
@@ -62,8 +63,6 @@ def _read(plan: Plan, arguments: list[str]) -> argparse.Namespace:
     Raises:
         SystemExit: it cannot be understood, or asks for help or the version.
     """
-    import argparse
-
     print_lines([])  # whatever the locale, help is printed
     parser = argparse.ArgumentParser(
         description=f"{plan.name}: an MCP server over standard input and output. "
@@ -138,10 +137,8 @@ def _carry_out(plan: Plan, folder: str, chosen: argparse.Namespace, opening: Ope
         plan = narrowed(plan, chosen.profile)
     if serves:
         return _serve(plan, folder, chosen, opening)
-    from signal import signal
-
     for number in ENDING:
-        signal(number, _stop)
+        signal.signal(number, _stop)
     if chosen.call:
         name, *given = chosen.call
         show = print_texts if chosen.text else print_json
@@ -173,8 +170,6 @@ def _serve(plan: Plan, folder: str, chosen: argparse.Namespace, opening: Opening
         log = _log(plan, path, taken, chosen.log_calls or _is_debug()) if path else None
     except (OSError, ValueError) as problem:
         complain(f"cannot write the log {path}: {problem}")
-        if isinstance(opening.spawned, Spawned):
-            opening.spawned.discard()
         return 2
     if not chosen.http:
         return Stdio(plan, folder, log).run(opening)
@@ -219,7 +214,7 @@ def _log(plan: Plan, path: str, taken: tuple[int, ...], with_calls: bool) -> Log
     writer = Writer(
         _opened(path, taken),
         private=False,
-        broke=lambda: _complain_apart(broke),
+        broke=lambda: start_thread(complain, broke),  # whose reader may not read either
         overflowed=lambda waiting: None,
     )
     return Log(writer, with_calls)
@@ -232,8 +227,6 @@ def _opened(path: str, taken: tuple[int, ...]) -> int:
         OSError: it cannot be written.
         ValueError: it is one of those, or its path cannot be one.
     """
-    import stat
-
     if WINDOWS:
         from mcpagg_runtime.windows.files import open_to_append
 
@@ -249,11 +242,6 @@ def _opened(path: str, taken: tuple[int, ...]) -> int:
                 os.close(descriptor)
                 raise ValueError("the protocol is spoken over it")
     return descriptor
-
-
-def _complain_apart(text: str) -> None:
-    """Write a line on standard error, whose reader may not read, in a thread of its own."""
-    _thread.start_new_thread(complain, (text,))
 
 
 def _stop(*_: object) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from time import monotonic
+from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.catalogue import KINDS, TOOLS
@@ -155,8 +155,6 @@ def desktop_lines(needs: dict[str, Any]) -> list[str]:
 
 def check_servers(plan: Plan, folder: str) -> dict[str, dict[str, Any]]:
     """Start every server, and return {server: how it is}: see `_health`."""
-    from time import sleep
-
     proxy = LocalClient(plan, folder, obj(capabilities=obj(dict.fromkeys(RELAYED, "{}"))))
     engine = proxy.engine
     children = engine.core.children.values()

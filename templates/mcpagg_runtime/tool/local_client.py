@@ -72,8 +72,9 @@ class LocalClient:
             if answered is not None:
                 answered(message)
 
-    def gate(self) -> None:
-        """Nothing ever waits here."""
+    def has_room(self, _seconds: float = 0.0) -> bool:
+        """Return that it has: nothing ever waits here."""
+        return True
 
     def close(self) -> None:
         """End every server; nobody waits any more."""

@@ -33,7 +33,11 @@ def print_json(document: Any) -> int:
 
     # What the encoding lacks is half of a surrogate pair: its escape is right in JSON as well.
     _configure(encoding="utf-8", errors="backslashreplace", newline="\n")
-    lines = json.dumps(document, indent=2, ensure_ascii=False).split("\n")
+    try:
+        text = json.dumps(document, indent=2, ensure_ascii=False)
+    except RecursionError:  # without lines it is printed by C code, which goes deeper
+        text = json.dumps(document, ensure_ascii=False)
+    lines = text.split("\n")
     return _written(
         "".join([c if c.isprintable() else json.dumps(c)[1:-1] for c in line]) for line in lines
     )

@@ -2,38 +2,37 @@
 
 from __future__ import annotations
 
-import _thread
 import os
+import queue
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.polling import SIGNAL_SECONDS, STDIN_CHUNK, Stopped
+from mcpagg_runtime.base.polling import STDIN_CHUNK, Stopped
+from mcpagg_runtime.base.threads import SIGNAL_SECONDS, start_thread
 
 if TYPE_CHECKING:
     from mcpagg_runtime.base.writer import Writer
 
 
 class ThreadedInput:
-    """Standard input, which a thread of its own reads, one piece ahead.
+    """Standard input, which a thread of its own reads ahead.
 
     Whoever waits for the next piece wakes up now and then, so that the handlers of signals run.
     """
 
     def __init__(self, output: Writer) -> None:
         self.output = output
-        self._data = b""
-        self._problem: OSError | None = None
-        self._full = _thread.allocate_lock()  # held while there is nothing to take
-        self._full.acquire()
-        self._empty = _thread.allocate_lock()  # held while nothing may be put there
-        self._empty.acquire()
-        _thread.start_new_thread(self._fill, ())
+        self._pieces: queue.Queue[bytes | OSError] = queue.Queue(1)
+        self._next: bytes | OSError | None = None
+        """What was waited for, and is not read yet."""
+        start_thread(self._read_ahead)
 
     def ready(self, seconds: float) -> bool:
         """Wait until there is something to read, or its end, no longer than `seconds`."""
-        if not self._full.acquire(True, seconds):
-            return False
-        self._full.release()
-        return True
+        if self._next is None:
+            with suppress(queue.Empty):
+                self._next = self._pieces.get(timeout=seconds)
+        return self._next is not None
 
     def read(self) -> bytes:
         """Wait for input; b"" is its end.
@@ -42,22 +41,20 @@ class ThreadedInput:
             Stopped: the client takes nothing any more.
             OSError: there is nothing to be read.
         """
-        while not self._full.acquire(True, SIGNAL_SECONDS):
+        while not self.ready(SIGNAL_SECONDS):
             if self.output.broken:
                 raise Stopped
-        if self._problem is not None:
-            raise self._problem
-        data = self._data
-        self._empty.release()
-        return data
+        piece, self._next = self._next, None
+        if isinstance(piece, OSError):
+            raise piece
+        return piece or b""
 
-    def _fill(self) -> None:
-        while True:
+    def _read_ahead(self) -> None:
+        data = b"?"
+        while data:
             try:
-                self._data = os.read(0, STDIN_CHUNK)
+                data = os.read(0, STDIN_CHUNK)
             except OSError as problem:
-                self._problem, self._data = problem, b""
-            self._full.release()
-            if not self._data:
+                self._pieces.put(problem)
                 return
-            self._empty.acquire()
+            self._pieces.put(data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -35,10 +36,7 @@ class Job:
         Raises:
             OSError: it cannot be made to run.
         """
-        import ctypes
-
         self._process = self._job = None
-        self._ctypes = ctypes
         self._kernel = _library("kernel32")
         for name in ("OpenProcess", "CreateJobObjectW"):
             getattr(self._kernel, name).restype = ctypes.c_void_p
@@ -51,7 +49,6 @@ class Job:
 
     def _created(self) -> Any:
         """Return a job with the process in it, None if the system does not allow that."""
-        ctypes = self._ctypes
         job = ctypes.c_void_p(self._kernel.CreateJobObjectW(None, None))
         limits = bytearray(_LIMITS_SIZE[ctypes.sizeof(ctypes.c_void_p)])
         limits[_FLAGS_AT : _FLAGS_AT + 4] = _KILL_ON_JOB_CLOSE.to_bytes(4, "little")
@@ -73,7 +70,7 @@ class Job:
             self._kernel.TerminateProcess(self._process, _ENDED_BY_US)
         if self._job is None:
             return bool(self._kernel.WaitForSingleObject(self._process, 0) == _WAIT_TIMEOUT)
-        found = (self._ctypes.c_char * _ACCOUNTING_SIZE)()
+        found = (ctypes.c_char * _ACCOUNTING_SIZE)()
         self._kernel.QueryInformationJobObject(self._job, _ACCOUNTING, found, len(found), None)
         return any(found.raw[_ACTIVE_AT : _ACTIVE_AT + 4])
 
@@ -85,7 +82,5 @@ class Job:
 
 def _library(name: str) -> Any:
     """Return a library of Windows; no other system's `ctypes` has a way to it."""
-    import ctypes
-
     loader: Any = ctypes
     return loader.WinDLL(name)

@@ -1,12 +1,12 @@
-"""The lives of children: each a process, or the connection to a server elsewhere."""
+"""Starts and ends the runs of children: each a process, or a connection to a server elsewhere."""
 
 from __future__ import annotations
 
-import _thread
 import os
+import threading
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.polling import acquired
+from mcpagg_runtime.base.threads import join, start_thread
 from mcpagg_runtime.serve.lifecycle import STARTING
 from mcpagg_runtime.serve.messages import answered
 from mcpagg_runtime.serve.process import Process
@@ -17,7 +17,7 @@ from mcpagg_runtime.start.parts import SPARE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, Protocol
+    from typing import Protocol
 
     from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.base.plan import Plan
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from mcpagg_runtime.spawn.launch import Launch
     from mcpagg_runtime.spawn.spawning import Spawned
 
-    class Life(Protocol):
-        """One life of a child: a process, or the connection to a server elsewhere."""
+    class Run(Protocol):
+        """One run of a child: a process, or the connection to a server elsewhere."""
 
         launch: Launch
-        gone: Any
-        """Tells by `is_set()` whether nothing is left of it."""
+        gone: threading.Event
+        """Set once nothing is left of it."""
         retired: bool
         """Whether it was ended on purpose."""
 
@@ -42,9 +42,6 @@ if TYPE_CHECKING:
 
         def read(self) -> None:
             """Read what it says, until it has no more to say."""
-
-        def hold(self, gates: list[Any], is_over: Callable[[], bool]) -> None:
-            """Read no more of it until these locks are free; called by who reads it."""
 
         def retire(self) -> None:
             """Take no more of it: it is ended on purpose."""
@@ -61,13 +58,22 @@ if TYPE_CHECKING:
         def kill(self) -> None:
             """End it at once, and wait for nothing."""
 
+    class Sink(Protocol):
+        """Takes the messages for a client."""
+
+        def send(self, *messages: Message) -> None:
+            """Take messages; never blocks."""
+
+        def has_room(self, seconds: float = 0.0) -> bool:
+            """Wait until little enough waits for the client, at most so long; say whether it is."""
+
     class Host(Protocol):
-        """Whom children live for: what becomes of them is brought to its core."""
+        """Whom children run for: what becomes of them is brought to its core."""
 
         plan: Plan
         core: Core
-        lock: Any
-        """Guards the core, and what lives there are."""
+        lock: threading.Lock
+        """Guards the core, and the supervisor."""
         is_closing: bool
 
         def attempt(self, event: Callable[[Core], list[Action]]) -> None:
@@ -77,18 +83,22 @@ if TYPE_CHECKING:
             """Carry out what the core wants done; the lock is held."""
 
         def receive_from_child(
-            self, child: Child, life: Life, received: list[Received]
-        ) -> list[Any]:
+            self, child: Child, run: Run, received: list[Received]
+        ) -> list[Sink]:
             """Take what a child has said; the lock is held.
 
-            Returns the gates of those clients that were sent something and do not read.
+            Returns those clients' that were sent something and do not read.
             """
 
 
-class Lives:
-    """All lives that there are; whoever calls a method holds the lock, but where it says not.
+# How often it is looked whether there is still reason to wait for a client that does not read.
+LOOK_SECONDS = 1.0
 
-    Lives are started and ended by threads of their own: nothing here waits for one.
+
+class Supervisor:
+    """All runs of children; whoever calls a method holds the lock, but where it says not.
+
+    They are started and ended by threads of their own: nothing here waits for one.
     """
 
     def __init__(self, host: Host, folder: str) -> None:
@@ -96,17 +106,15 @@ class Lives:
         _keep_spare()
         self._host = host
         self._folder = folder
-        self.current: dict[Peer, Life] = {}
+        self.current: dict[Peer, Run] = {}
         """Those that children have now: a grandchild may hold the pipes of an older one."""
-        self._started: list[Life] = []
+        self._started: list[Run] = []
         """Those of which something may be left."""
         self._launches: dict[str, Launch] = {}
         """How each server was started last: a line may be about one that has ended."""
-        self._adopted: dict[Child, Spawned | Exception] = {}
-        """Processes that ran before their children were started, until they are, or why not."""
         self._digest = ""
         """That of the plan's tables, once a process was started."""
-        self.spawning = _thread.allocate_lock()
+        self.spawning = threading.Lock()
         """Held while one is started: who has it, and closes, sees all that will ever be."""
 
     def redact(self, text: str) -> str:
@@ -117,86 +125,70 @@ class Lives:
 
     def start(self, child: Child) -> bool:
         """Start a child; return whether there was a thread to be had for it."""
-        if _apart(self._live, child):
-            return True
-        self._abandon(child)
-        return False
-
-    def adopt(self, child: Child, spawned: Spawned | Exception) -> None:
-        """Let a process that runs already be the next life of a child; or fail it as that did."""
-        self._adopted[child] = spawned
-
-    def _abandon(self, child: Child) -> None:
-        """End the process that a child was to have, and will not."""
-        spawned = self._adopted.pop(child, None)
-        if spawned is not None and not isinstance(spawned, Exception):
-            spawned.discard()
+        return start_thread(self._run, child) is not None
 
     def end(self, child: Child, reason: str) -> None:
         """End a child, for a reason that is reported."""
-        if not _apart(self._end, child, reason):
-            life = self.current.get(child)
-            if life is not None:
-                life.silence()
-                life.kill()
+        if start_thread(self._end, child, reason) is None:
+            run = self.current.get(child)
+            if run is not None:
+                run.silence()
+                run.kill()
             self._host.perform(self._host.core.child_down(child, reason))
 
     def _end(self, child: Child, reason: str) -> None:
-        life = self.current.get(child)
-        if life is not None:
-            life.end(reason)
+        run = self.current.get(child)
+        if run is not None:
+            run.end(reason)
         else:  # its start hangs
             self._host.attempt(lambda core: core.child_down(child, reason))
 
-    def put_to_sleep(self, child: Child) -> None:
+    def stop_idle(self, child: Child) -> None:
         """End a child without a report; it may be started again at once."""
-        life = self.current.pop(child, None)
-        if life is not None:
-            life.retire()
-            _close_apart(life)
+        run = self.current.pop(child, None)
+        if run is not None:
+            run.retire()
+            _close_in_thread(run)
 
     def close(self) -> None:
         """End all, side by side; returns when none is left. Needs no lock: none is started now."""
-        for child in list(self._adopted):
-            self._abandon(child)
-        gates = []
-        for life in self._started:
-            life.silence()
-            gate = _thread.allocate_lock()
-            gate.acquire()
-            gates.append(gate)
-            if not _apart(_close, life, gate):
-                life.kill()
-                _close(life, gate)
-        for gate in gates:
-            acquired(gate)
+        threads = []
+        for run in self._started:
+            run.silence()
+            thread = start_thread(run.close)
+            if thread is None:
+                run.kill()
+                run.close()
+            else:
+                threads.append(thread)
+        for thread in threads:
+            join(thread)
 
     def kill(self) -> None:
         """End all at once; takes no lock, for a signal handler may call it anywhere."""
-        for life in list(self._started):
-            life.kill()
-        for spawned in list(self._adopted.values()):
-            if not isinstance(spawned, Exception):
-                spawned.kill()
+        for run in list(self._started):
+            run.kill()
 
-    # One life
+    # One run
 
-    def _live(self, child: Child) -> None:
-        """Start a child and read what it says, all its life; runs in a thread of its own."""
+    def _run(self, child: Child) -> None:
+        """Start a child and read what it says, to its end; in a thread of its own."""
         host, core = self._host, self._host.core
         launch: Launch | None = None
-        life: Life | None = None
+        run: Run | None = None
 
         def take(received: list[Received]) -> None:
-            if life is not None:
+            if run is not None:
                 with host.lock:
-                    gates = host.receive_from_child(child, life, received)
-                if gates:
-                    life.hold(gates, lambda: host.is_closing)
+                    unread = host.receive_from_child(child, run, received)
+                # It is read no further: its pipe fills then, not our memory.
+                for client in unread:
+                    while not (host.is_closing or client.has_room(LOOK_SECONDS)):
+                        pass
 
         def ended(reason: str, last_words: str) -> None:
-            # One that was put to sleep at that moment may live again already.
-            if life is None or not life.retired:
+            # One that was stopped at that moment may run again already.
+            if run is None or not run.retired:
                 host.attempt(lambda core: core.child_down(child, reason, last_words))
 
         # Whatever happens in here, nobody may wait for ever for what this child owes.
@@ -208,34 +200,33 @@ class Lives:
             with self.spawning:
                 if host.is_closing:
                     return
-                life = self._started_life(child, launch, take, ended)
+                run = self._start_run(child, launch, take, ended)
                 with host.lock:
                     self._started = [old for old in self._started if not old.gone.is_set()]
-                    self._started.append(life)
-                    self.current[child] = life
+                    self._started.append(run)
+                    self.current[child] = run
                     host.perform(core.child_up(child, launch.masks))
                     if child.state != STARTING:  # given up meanwhile
-                        life.silence()
-                        _close_apart(life)
-            life.read()
+                        run.silence()
+                        _close_in_thread(run)
+            run.read()
         except Exception as problem:
             from mcpagg_runtime.rare.secrecy import where
 
-            if life is not None:
-                life.end(f"was given up over an internal fault: {where(problem)}")
+            if run is not None:
+                run.end(f"was given up over an internal fault: {where(problem)}")
             else:
                 from mcpagg_runtime.rare.reasons import why_not_started
 
-                self._abandon(child)
                 ended(f"could not be started: {why_not_started(problem, launch)}", "")
 
-    def _started_life(
+    def _start_run(
         self,
         child: Child,
         launch: Launch,
         take: Callable[[list[Received]], None],
         ended: Callable[[str, str], None],
-    ) -> Life:
+    ) -> Run:
         """Start a process, or get ready to speak to a server elsewhere; it reads for `take`."""
         host = self._host
         # Before the lock is taken: a long line holds up its own server alone.
@@ -250,10 +241,7 @@ class Lives:
             return answered(received[0])
 
         if launch.transport == "stdio":
-            spawned = self._adopted.pop(child, None)
-            if isinstance(spawned, Exception):
-                raise spawned
-            return Process(spawned or self._spawn(launch), receive, ended)
+            return Process(self._spawn(launch), receive, ended)
         from mcpagg_runtime.remote.transport import RemoteConnection
 
         config = os.path.join(self._folder, host.plan.config) if host.plan.config else "CONFIG"
@@ -286,23 +274,7 @@ def _keep_spare() -> None:
         return  # there is none
 
 
-def _apart(work: Callable[..., None], *arguments: Any) -> bool:
-    """Do something in a thread of its own; return whether there was one to be had."""
-    try:
-        _thread.start_new_thread(work, arguments)
-    except RuntimeError:
-        return False
-    return True
-
-
-def _close_apart(life: Life) -> None:
-    """Close a life of which nothing more is taken; without a thread to wait in, kill it."""
-    if not _apart(life.close):
-        life.kill()
-
-
-def _close(life: Life, gate: Any) -> None:
-    try:
-        life.close()
-    finally:
-        gate.release()
+def _close_in_thread(run: Run) -> None:
+    """Close a run of which nothing more is taken; without a thread to wait in, kill it."""
+    if start_thread(run.close) is None:
+        run.kill()
