@@ -62,10 +62,10 @@ def lowered(file: Path, **bounds: float) -> Path:
     return file
 
 
-def delayed(file: Path, part: str, code: str) -> Path:
-    """Have an emitted file run some code before it compiles a part of its runtime."""
+def delayed(file: Path, module: str, code: str) -> Path:
+    """Have an emitted file run some code when it imports a module of its runtime."""
     text = file.read_text(encoding="utf-8")
-    begin = f"define_part(\"{part}\", r'''\n"
+    begin = f'    "{module}": r"""\n'
     assert text.count(begin) == 1
     file.write_text(text.replace(begin, begin + code), encoding="utf-8")
     return file

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import ast
 import json
-import re
 import sys
 import tempfile
 from collections import Counter
@@ -265,7 +264,6 @@ def core() -> dict[str, str]:
 
 # What a call touches
 
-HEADING = re.compile(r"# (\w+/\w+)\.py: ")
 DRIVER = """
 import _thread, collections, json, os, sys
 
@@ -274,7 +272,8 @@ counts = collections.Counter()
 
 def note(frame, event, _):
     if event == "call" and frame.f_code.co_filename == file:
-        counts[frame.f_code.co_firstlineno, frame.f_code.co_qualname] += 1
+        name = frame.f_globals["__name__"].partition(".")[2] or "start"
+        counts[name, frame.f_code.co_qualname] += 1
 
 start = _thread.start_new_thread
 
@@ -316,14 +315,7 @@ def touched(file: Path, folder: Path, count: int, *, modern: bool) -> Counter[tu
                 call(wire, "s:echo", text="x")
         wire.end_input()
         wire.wait()
-    lines = file.read_text(encoding="utf-8").split("\n")
-    matches = [(at, HEADING.match(line)) for at, line in enumerate(lines, 1)]
-    headings = [(at, match[1]) for at, match in matches if match]
-    found: Counter[tuple[str, str]] = Counter()
-    for line, name, times in json.loads(report.read_text()):
-        module = max((heading for heading in headings if heading[0] <= line), default=(0, "head"))
-        found[module[1], name] += times
-    return found
+    return Counter({(module, name): n for module, name, n in json.loads(report.read_text())})
 
 
 def a_call(*, modern_client: bool, modern_child: bool) -> dict[str, int]:

@@ -1,118 +1,141 @@
-"""Joins the runtime's modules into the parts of the emitted file.
+"""The runtime as an emitted file has it: what answers first is code, all other modules are texts.
 
-The folders of the runtime are the parts of the emitted file. `start` stands in it as code. The
-others stand in it as strings, because a script is compiled at every start: each is compiled as a
-whole when it is first needed. A module may import its own part and earlier ones at its top, and
-later ones only within functions, where the import becomes a call that loads the part.
-
-The path of a module and the first line of its docstring become its heading. Imports of the standard
-library are gathered at the top of a part.
+A text is what `stripping` leaves of a module; Python's import system compiles it when it is first
+imported (`start/embedded.py`). The file has what can be reached by imports from where it is
+entered, the code and the template, by way of no module that this proxy has no use for.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable
+import re
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 
-from mcpagg.modules import PACKAGE, PARTS, BundleError, Module, load, runtime_modules
+from mcpagg.problems import InternalFault
+from mcpagg.stripping import stripped
+from mcpagg_runtime.start.embedded import START
 
-FIRST, *DEFERRED = PARTS
+PACKAGE = "mcpagg_runtime"
+TEMPLATE = "server.py.j2"
+# The imports of one module of the runtime by another, within a function or at the top.
+_OWN = re.compile(rf"^( *)from {PACKAGE}\.(\w+\.\w+) import (?:\([^)]*\)|[^\n(]*)\n", re.MULTILINE)
+_QUOTES = '"""'
+_DIGITS = 8  # of the digest, in the name under which Python knows the modules of a file
+
+
+class BundleError(InternalFault):
+    """Raised for a runtime that no file can hold: a fault of ours, not of the user's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """The imports of the first part, its modules, and {name: source} of the deferred parts."""
+    """The code of the file itself, and {folder.module: text} of the other modules."""
 
-    imports: str
-    first: str
-    deferred: dict[str, str]
+    code: str
+    texts: dict[str, str]
 
 
-def bundle(taken: Iterable[str] = (), without: Collection[str] = ()) -> Bundle:
-    """Join the modules of the runtime, part by part.
-
-    `taken` are names that the rest of the emitted file defines, and no module may. `without` are
-    modules and whole parts to leave out: this proxy never calls what they define.
+def bundle(without: Collection[str] = ()) -> Bundle:
+    """Return the runtime of a file; `without` are modules, and whole folders, to leave out.
 
     Raises:
-        BundleError: a module breaks a rule of joining.
+        BundleError: there is nothing of such a name, or a module cannot do without it.
     """
-    modules = runtime_modules()
-    parts = {part: _ordered([one for one in modules if one.part == part]) for part in PARTS}
-    _refuse_doubles((one for part in parts.values() for one in part), taken)
-    known = {*DEFERRED, *(one.name for one in modules)}
+    modules = _modules()
+    known = {*modules, *(name.partition(".")[0] for name in modules)}
     if unknown := set(without) - known:
         raise BundleError(f"no module to leave out: {', '.join(sorted(unknown))}")
-    kept = {
-        part: [module for module in modules if not {part, module.name} & {*without}]
-        for part, modules in parts.items()
+    kept = _reached(modules, without)
+    code = "\n".join(
+        f"# {name.replace('.', '/')}.py\n{_OWN.sub(_within_functions, text)}"
+        for name, text in modules.items()
+        if _folder(name) == START
+    )
+    texts = {
+        name: _embedded(name, text)
+        for name, text in modules.items()
+        if name in kept and _folder(name) != START
     }
-    deferred = {part: _deferred(part, kept[part]) for part in DEFERRED if kept[part]}
-    return Bundle(_imports(kept[FIRST]), _joined(kept[FIRST]), deferred)
+    return Bundle(code, texts)
 
 
+def _reached(modules: Mapping[str, str], without: Collection[str]) -> set[str]:
+    """Return the modules that the code and the template lead to, by way of none to leave out."""
+    kept: set[str] = set()
+    todo = [name for name in modules if _folder(name) == START]
+    todo += [name for _, name in _imports(_template())]
+    while todo:
+        name = todo.pop()
+        if name in kept or not {name, _folder(name)}.isdisjoint(without):
+            continue
+        if name not in modules:
+            raise BundleError(f"{name}: is imported, and there is no such module")
+        kept.add(name)
+        for at_top, needed in _imports(modules[name]):
+            if at_top and not {needed, _folder(needed)}.isdisjoint(without):
+                raise BundleError(f"{name}: cannot be imported without {needed}")
+            todo.append(needed)
+    return kept
+
+
+@cache
 def runtime_digest() -> str:
-    """Return the digest of the whole runtime and of the templates around it.
+    """Return the digest of the whole runtime and of the template around it.
 
     It is the same for every proxy of one compiler, whatever modules the proxy leaves out.
     """
-    joined = bundle()
-    files = sorted(resources.files(PACKAGE).iterdir(), key=lambda file: file.name)
-    templates = [file.read_text("utf-8") for file in files if file.name.endswith(".j2")]
-    text = "\0".join([joined.imports, joined.first, *joined.deferred.values(), *templates])
+    text = "\0".join([_template(), *(f"{name}\0{text}" for name, text in _modules().items())])
     return "sha256:" + hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
-def _ordered(part: Iterable[Module]) -> list[Module]:
-    """Return the modules of a part, each behind those that it imports.
+def package_name() -> str:
+    """Return the name of the package that the modules of an emitted file are in, when it runs."""
+    return f"_mcpagg_{runtime_digest().partition(':')[2][:_DIGITS]}"
+
+
+@cache
+def _modules() -> dict[str, str]:
+    """Return {folder.module: what is left of its source}, in the order of their names."""
+    files = {
+        f"{folder.name}.{file.name.removesuffix('.py')}": file
+        for folder in resources.files(PACKAGE).iterdir()
+        if folder.is_dir()
+        for file in folder.iterdir()
+        if file.name.endswith(".py") and file.name != "__init__.py"
+    }
+    return {name: stripped(files[name].read_text("utf-8")) for name in sorted(files)}
+
+
+@cache
+def _template() -> str:
+    return resources.files(PACKAGE).joinpath(TEMPLATE).read_text("utf-8")
+
+
+def _folder(name: str) -> str:
+    return name.partition(".")[0]
+
+
+def _imports(text: str) -> Iterator[tuple[bool, str]]:
+    """Yield whether an import stands at the top of a module, and the module that it names."""
+    for found in _OWN.finditer(text):
+        yield not found[1], found[2]
+
+
+def _within_functions(found: re.Match[str]) -> str:
+    return found[0] if found[1] else ""
+
+
+def _embedded(name: str, text: str) -> str:
+    """Return the text of a module with relative imports: the package has another name there.
 
     Raises:
-        BundleError: they import one another in a circle, or one that does not exist.
+        BundleError: it does not fit a raw string, or mentions the package otherwise.
     """
-    modules = {module.name: module for module in part}
-    ordered: dict[str, Module] = {}
-
-    def take(name: str, above: tuple[str, ...]) -> None:
-        if name in above:
-            raise BundleError(f"{name}: imported in a circle by {' -> '.join(above)}")
-        if name in ordered:
-            return
-        if name not in modules:
-            raise BundleError(f"{above[-1]}: imports {name}, and there is no such module")
-        for other, needed in modules[name].needs:
-            if other == modules[name].part:
-                take(needed, (*above, name))
-        ordered[name] = modules[name]
-
-    for name in modules:
-        take(name, ())
-    return [*ordered.values()]
-
-
-def _refuse_doubles(modules: Iterable[Module], taken: Iterable[str]) -> None:
-    """Refuse a name that has two meanings: all parts share the names of one file."""
-    owners = dict.fromkeys(taken, "the emitted file itself")
-    for module in modules:
-        meanings = dict.fromkeys(module.defines, f"{module.part}/{module.name}") | module.binds
-        for name, meaning in meanings.items():
-            if owners.setdefault(name, meaning) != meaning:
-                raise BundleError(f"{module.name}: {name} is also defined in {owners[name]}")
-
-
-def _imports(modules: Iterable[Module]) -> str:
-    plain = sorted({line for module in modules for line in module.imports})
-    return "\n".join([*plain, *(block for module in modules for block in module.guarded)])
-
-
-def _joined(modules: Iterable[Module]) -> str:
-    return "\n".join(f"# {m.heading}\n{m.code}" for m in modules)
-
-
-def _deferred(part: str, modules: Iterable[Module]) -> str:
-    """Return the source of a deferred part, which first loads what its modules import."""
-    needed = {other for module in modules for other, _ in module.needs}
-    loads = [load(other) for other in DEFERRED if other in needed and other != part]
-    head = "\n".join([_imports(modules), *loads]).strip("\n")
-    return f"{head}\n\n{_joined(modules)}" if head else _joined(modules)
+    text = _OWN.sub(lambda found: found[0].replace(f"from {PACKAGE}.", "from ..", 1), text)
+    for forbidden in (_QUOTES, PACKAGE):
+        if forbidden in text:
+            raise BundleError(f"{name}: holds {forbidden}")
+    return text

@@ -7,73 +7,46 @@ and each child's own.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
+import black
 import jinja2
+from black.mode import TargetVersion
+from jinja2.runtime import Context
 
 from mcpagg import __version__
 from mcpagg.approval import Approval
-from mcpagg.bundle import Bundle, bundle, runtime_digest
+from mcpagg.bundle import (
+    PACKAGE,
+    TEMPLATE,
+    Bundle,
+    BundleError,
+    bundle,
+    package_name,
+    runtime_digest,
+)
 from mcpagg.jsontext import dumps
 from mcpagg.linking import Linked, Route, Subset
-from mcpagg.literal import (
-    ONE_LINE,
-    comment,
-    json_line,
-    json_text,
-    list_text,
-    literal,
-    table_text,
-)
-from mcpagg.modules import PACKAGE, BundleError, bytecode_folder
+from mcpagg.literal import ONE_LINE, comment, json_text, list_text, literal
 from mcpagg.options import Commands, Options
 from mcpagg.readback import cut, read_back
 from mcpagg.snapshot import ChildSnapshot, Snapshot
+from mcpagg.tables import ROUTES, SNAPSHOT, TABLES
 from mcpagg_runtime.base.catalogue import KINDS, SKILLS, TOOLS, Kind, wraps_output
 from mcpagg_runtime.base.protocol import MODERN_VERSION
 from mcpagg_runtime.rare.needs import uses
 from mcpagg_runtime.spawn.nesting import data_digest
 
-# The routing tables, by kind of list.
-ROUTES = {
-    "tools": "ROUTES",
-    "prompts": "PROMPT_ROUTES",
-    "resources": "RESOURCE_ROUTES",
-    "templates": "TEMPLATE_ROUTES",
-    "skills": "SKILL_ROUTES",
-}
-PLANNED = {table: kind for kind, table in ROUTES.items()} | {
-    name: name.lower()
-    for name in (
-        *("SERVERS", "CHILDREN", "CAPABILITIES", "OPTIONS", "INSTRUCTIONS"),
-        *("MODERN_CAPABILITIES", "SUBTOOLS", "PROFILES", "OVERLAYS", "LISTS", "FAILED"),
-    )
-}
-"""The names under which a Plan knows the tables."""
-# The tables that are {server or profile: {key: value}}, beside those of routes and overlays. The
-# capabilities are one line each, because they stand in an answer as they are.
-BY_SERVER = ("SERVERS", "CHILDREN", "PROFILES")
-# The names that the templates define, which no module may define again.
-DEFINED = {"SERVERS", "CHILDREN", "CAPABILITIES", "OPTIONS", "INSTRUCTIONS", "SNAPSHOT", "PLAN"}
-DEFINED |= {
-    "__getattr__",
-    "app",
-    "COMPILER",
-    "MODERN_CAPABILITIES",
-    "SUBTOOLS",
-    "FAILED",
-    "KEPT",
-    "LISTS",
-    "APPROVAL",
-    "PROFILES",
-    "OVERLAYS",
-    *ROUTES.values(),
-}
 APPROVED = "\nAPPROVAL = "
 """Stands in a text that has an approval."""
+HTTP = "http"
+"""The folder of modules that serving over HTTP takes."""
+_LAYOUT = black.Mode(line_length=100, target_versions={TargetVersion.PY39})
+_MARKS = re.compile(r"framed_(\d+)_")
 
 
 def emit(  # noqa: PLR0913 - all that a file is made of
@@ -103,32 +76,27 @@ def emit(  # noqa: PLR0913 - all that a file is made of
     if http is not None:
         tables["OPTIONS"]["http"] = dict(http)
     lists = _snapshot_lists(snapshot, linked)
-    texts = {table: _text(table, value) for table, value in tables.items()}
-    listed = _listed(lists)
-    if approval := approve(data_digest(_planned(name, texts, listed))):
+    texts = _texts(tables) | {"SNAPSHOT": _listed(lists)}
+    if approval := approve(data_digest({"name": name, **_planned(texts)})):
         tables["APPROVAL"] = dict(approval)
-        texts["APPROVAL"] = _text("APPROVAL", tables["APPROVAL"])
+        texts |= _texts({"APPROVAL": tables["APPROVAL"]})
     about = {"name": name}
     if commands.config and any("url" in row for row in rows.values()):
         about["config"] = commands.config
     unused = _unused(rows, linked, http is not None)
-    runtime = bundle(DEFINED, unused)
-    text = _template().render(
+    runtime = bundle(unused)
+    text = _rendered(
+        runtime,
+        texts,
+        about,
         source=comment(source),
         command=comment(commands.rebuild),
         check=comment(commands.check),
         without=", ".join(sorted(unused)),
-        tables={table: f'{table} = r"""{text}"""' for table, text in texts.items()},
-        snapshot={
-            literal(server): {literal(kind): text for kind, text in values.items()}
-            for server, values in listed.items()
-        },
-        about={key: literal(value) for key, value in about.items()},
         http=http is not None,
-        **_code(runtime),
     )
-    parts = {part: f"\n{code}" for part, code in runtime.deferred.items()}
-    read_back(text, tables, lists, {"COMPILER": __version__, "PLAN": about, **parts})
+    embedded = {name: f"\n{module}" for name, module in runtime.texts.items()}
+    read_back(text, tables, lists, {"COMPILER": __version__, "PLAN": about, "RUNTIME": embedded})
     return text
 
 
@@ -141,56 +109,95 @@ def plan_tables(
     options: Options,
 ) -> dict[str, Any]:
     """Return the tables of a Plan, as `emit` writes them."""
-    texts = {
-        table: _text(table, value)
-        for table, value in _tables(rows, snapshot, linked, options).items()
-    }
-    lists = _listed(_snapshot_lists(snapshot, linked))
-    return {"compiler": __version__, **_planned(name, texts, lists)}
+    texts = _texts(_tables(rows, snapshot, linked, options))
+    texts["SNAPSHOT"] = _listed(_snapshot_lists(snapshot, linked))
+    return {"name": name, "compiler": __version__, **_planned(texts)}
 
 
 def code_without(left_out: Collection[str]) -> tuple[str, str] | None:
-    """Return the code of a proxy that leaves these modules and parts out, as `Sections.code`.
+    """Return the code of a proxy that leaves these modules and folders out, as `Sections.code`.
 
     None if there are no such modules.
     """
     try:
-        runtime = bundle(DEFINED, left_out)
+        runtime = bundle(left_out)
     except BundleError:
         return None
-    text = _template().render(
-        **dict.fromkeys(("source", "command", "check", "without"), ""),
-        tables=dict.fromkeys(DEFINED - {*ROUTES.values()}, ""),
-        snapshot={},
-        about={"name": ""},
-        http="http" not in left_out,
-        **_code(runtime),
-    )
-    sections = cut(text)
+    header = dict.fromkeys(("source", "command", "check", "without"), "")
+    sections = cut(_rendered(runtime, {}, {}, http=HTTP not in left_out, **header))
     return sections and sections.code
 
 
-def _code(runtime: Bundle) -> dict[str, Any]:
-    """Return what the template is told of the runtime."""
-    deferred = {literal(part): code for part, code in runtime.deferred.items()}
-    return {"imports": runtime.imports, "first": runtime.first, "deferred": deferred}
+def _rendered(
+    runtime: Bundle,
+    texts: Mapping[str, Any],
+    about: Mapping[str, str],
+    **header: str | bool,
+) -> str:
+    """Return the text of a file: the template, laid out by black, and then what it frames."""
+    framed: list[str] = []
+    frame = _template().render(
+        compiler=__version__,
+        runtime_digest=runtime_digest(),
+        package=package_name(),
+        tables={
+            table: _literals(text) if table is SNAPSHOT else text
+            for table in TABLES
+            if (text := texts.get(table.name)) is not None
+        },
+        about={key: literal(value) for key, value in about.items()},
+        code=_Code(runtime.code),
+        runtime=runtime.texts,
+        framed=framed,
+        **header,
+    )
+    return _MARKS.sub(lambda mark: framed[int(mark[1])], _laid_out(frame))
 
 
-def _planned(
-    name: str, texts: Mapping[str, str], listed: Mapping[str, Mapping[str, str]]
-) -> dict[str, Any]:
-    """Return the tables of a Plan, as they will stand in the emitted file."""
-    planned = {PLANNED[table]: text for table, text in texts.items() if table in PLANNED}
-    return {"name": name, "snapshot": listed, **planned}
+def _literals(lists: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
+    return {
+        literal(server): {literal(kind): text for kind, text in values.items()}
+        for server, values in lists.items()
+    }
 
 
-def _text(table: str, value: Any) -> str:
-    """Return a table as JSON text."""
-    if table in BY_SERVER:
-        return table_text(value)
-    if table in ROUTES.values() or table == "OVERLAYS":
-        return table_text(value, ONE_LINE)
-    return json_line(value) if table.endswith("CAPABILITIES") else json_text(value)
+class _Code(str):
+    """Python text of ours, which is laid out with the template."""
+
+    __slots__ = ()
+
+
+@jinja2.pass_context
+def _mark(context: Context, value: str) -> str:
+    """Keep a text that the template frames, and return what stands for it until it is laid out."""
+    if isinstance(value, _Code):
+        return value
+    framed: list[str] = context["framed"]
+    framed.append(value)
+    return f"framed_{len(framed) - 1}_"
+
+
+@lru_cache
+def _laid_out(frame: str) -> str:
+    """Return Python text as black lays it out, with the package under its name in a file."""
+    frame = frame.replace(f"from {PACKAGE}.", f"from {package_name()}.")
+    return black.format_str(frame, mode=_LAYOUT)
+
+
+def _texts(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Return tables {name: value} as JSON texts."""
+    return {
+        table.name: table.layout(tables[table.name]) for table in TABLES if table.name in tables
+    }
+
+
+def _planned(texts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tables that a Plan has, by its names for them."""
+    return {
+        table.planned: texts[table.name]
+        for table in TABLES
+        if table.planned and table.name in texts
+    }
 
 
 def _listed(lists: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
@@ -319,42 +326,39 @@ def _digest(child: ChildSnapshot) -> str:
 
 
 def _unused(rows: Mapping[str, Mapping[str, Any]], linked: Linked, http: bool) -> set[str]:
-    """Return the modules and parts that this proxy has no use for."""
+    """Return the modules, and whole folders, that this proxy has no use for.
+
+    Other modules import them within functions, which it never calls.
+    """
     children = linked.children.values()
     declared = {*linked.capabilities, *linked.capabilities.get("extensions", ())}
     has_uris = not declared.isdisjoint({"resources", SKILLS.capability})
     modern = any(facts["protocol"] == MODERN_VERSION for facts in children)
     remote = any("url" in row for row in rows.values())
     used = {
-        "composite": bool(linked.composed.tools),
-        "masking": any("masks" in row for row in rows.values()),
+        "serve.composite": bool(linked.composed.tools),
+        "serve.masking": any("masks" in row for row in rows.values()),
         "remote": remote,
-        "urls": remote,
-        "repeated": remote or http,
-        "narrowing": bool(linked.profiles),
-        "entries": bool(linked.overlays) or modern,
-        "addresses": has_uris and len(rows) > 1,
-        "http": http,
+        "spawn.urls": remote,
+        "serve.repeated": remote or http,
+        "views.narrowing": bool(linked.profiles),
+        "views.entries": bool(linked.overlays) or modern,
+        "views.addresses": has_uris and len(rows) > 1,
+        HTTP: http,
     }
     return {name for name, needed in used.items() if not needed}
 
 
 @cache
 def _template() -> jinja2.Template:
-    folder = bytecode_folder()
     environment = jinja2.Environment(
-        bytecode_cache=jinja2.FileSystemBytecodeCache(str(folder)) if folder else None,
         loader=jinja2.PackageLoader(PACKAGE, ""),
         undefined=jinja2.StrictUndefined,
+        finalize=_mark,
         keep_trailing_newline=True,
         autoescape=False,  # noqa: S701 - Python text; every value went through mcpagg.literal
     )
-    environment.globals |= {
-        "compiler": __version__,
-        "runtime_digest": runtime_digest(),
-        "routes": ROUTES,
-    }
-    return environment.get_template("server.py.j2")
+    return environment.get_template(TEMPLATE)
 
 
 def _lists(child: ChildSnapshot) -> dict[str, Any]:

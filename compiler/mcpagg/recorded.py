@@ -22,11 +22,11 @@ from mcpagg.problems import ConfigError, Problem, meant
 from mcpagg.readback import cut, read_tables
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg.spec import ProxySpec
+from mcpagg.tables import RECORDED
 from mcpagg_runtime.base.catalogue import KINDS
 
 _CONFLICT = "\n<<<<<<< "
 REBUILD = "#   rebuild:  "
-TABLES = ("SERVERS", "CHILDREN", "FAILED", "KEPT", "APPROVAL")
 
 # What a row of the launch table says of starting or reaching a server.
 LAUNCH = ("command", "args", "env", "env_file", "cwd", "url", "headers")
@@ -87,7 +87,7 @@ def _tables(text: str, name: str, root: Place) -> dict[str, Any]:
     sections = cut(text)
     with suppress(SyntaxError, ValueError):
         if sections:
-            found: dict[str, Any] = _values(read_tables(sections.data, {*TABLES, "SNAPSHOT"}))
+            found: dict[str, Any] = _values(read_tables(sections.data, RECORDED))
             return found
     what = "holds no snapshot that can be read"
     if _CONFLICT in text:

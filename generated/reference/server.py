@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:87b57465f6301fee696f8656f64850523c419e338d59cf81f82e10f0add18ad6 (mcpagg 0.1.0; without composite, entries, http, masking, narrowing, remote, repeated, urls)
+#   runtime:  sha256:a378dea8ab210280dc130b26e57041ee8466f7d83895f578747d78decd9019a9 (mcpagg 0.1.0; without http, remote, serve.composite, serve.masking, serve.repeated, spawn.urls, views.entries, views.narrowing)
 
 import sys
 
@@ -24,35 +24,6 @@ if __name__ == "__main__" and not (sys.flags.isolated or getattr(sys.flags, "saf
     # Python has put the folder of this file first, but no file beside this one is to stand in for a
     # module of the standard library.
     del sys.path[0]
-
-import _thread
-import sys
-try:
- from _json import encode_basestring_ascii, make_scanner, scanstring
-except ImportError:
- from json.decoder import scanstring
- from json.encoder import encode_basestring_ascii
- from json.scanner import make_scanner
-try:
- from _signal import SIG_DFL
- from _signal import signal as on_signal
- from posix import (
-  _exit,
-  environ,
-  isatty,
-  read,
-  write,
- )
- POSIX = True
-except ImportError:
- from nt import (
-  _exit,
-  environ,
-  isatty,
-  read,
-  write,
- )
- POSIX = False
 
 # ==============================================================================================
 # What this proxy is: decided when it was compiled. This part is the one to review.
@@ -961,775 +932,847 @@ SNAPSHOT = {
 # ==============================================================================================
 # How it works: the same for every proxy of this compiler version.
 # Python reads all of this at every start, so docstrings, comments and annotations are left out; they
-# are in templates/mcpagg_runtime of the compiler's repository, under the path above each module.
+# are in templates/mcpagg_runtime of the compiler's repository, where modules have the same names.
 # ==============================================================================================
 
 COMPILER = "0.1.0"
 
-# start/values.py: Reads and writes JSON values, without the json module.
-class ScannerOptions:
- strict = True
- object_hook = None
- object_pairs_hook = None
- parse_float = float
- parse_int = int
- parse_constant = float
+# start/embedded.py
+import sys
 
-def new_scanner(options):
- scanner = make_scanner(options)
- return scanner
-scan = new_scanner(ScannerOptions())
-quote = encode_basestring_ascii
-string_behind = scanstring
+START = "start"
+SPARE = []
 
-def string_at(text, index):
- return string_behind(text, index + 1, True)
 
-# start/greeting.py: The handshake: what the proxy says of itself, and what that depends on.
+class Embedded:
+    def __init__(self, package, texts, names, end):
+        self.package = package
+        self.texts = texts
+        self.names = names
+        self.end = end
+        self.lines = {}
+
+    def find_spec(self, name, *_):
+        package, own = name.partition(".")[::2]
+        if package != self.package:
+            return None
+        is_package = "." not in own
+        if not (is_package or own in self.texts or own.startswith(f"{START}.")):
+            return None
+        new_spec = type(sys.__spec__)
+        file = self.names["__file__"]
+        spec = new_spec(name, self, origin=file, is_package=is_package)
+        return spec
+
+    def create_module(self, spec):
+        pass
+
+    def exec_module(self, module):
+        _, _, own = module.__name__.partition(".")
+        if own in self.texts:
+            self._run(own, vars(module))
+        elif own.startswith(f"{START}."):
+            code = self.names.items()
+            vars(module).update({name: value for name, value in code if name[:2] != "__"})
+
+    def _run(self, own, names):
+        names["__file__"] = file = self.names["__file__"]
+        code = compile(self.texts[own], file, "exec", dont_inherit=True)
+        code = _further_down(code, self._line(own) - 1)
+        try:
+            exec(code, names)
+        except (ImportError, OSError):
+            if not SPARE:
+                raise
+            import os
+
+            os.close(SPARE.pop())
+            exec(code, names)
+
+    def _line(self, own):
+        if own not in self.lines:
+            line = self.end
+            for name in reversed(self.texts):
+                line -= self.texts[name].count("\n") + 1
+                self.lines[name] = line
+        return self.lines[own]
+
+
+def _further_down(code, lines):
+    inner = [
+        _further_down(one, lines) if type(one) is type(code) else one for one in code.co_consts
+    ]
+    return code.replace(co_firstlineno=code.co_firstlineno + lines, co_consts=tuple(inner))
+
+
+def embed(package, texts, names):
+    end = sys._getframe(1).f_lineno - 1
+    sys.meta_path.insert(0, Embedded(package, texts, names, end))
+
+
+# start/greeting.py
 LEGACY_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 RELAYED = ("roots", "sampling", "elicitation")
 REFUSE_COLON = {
- "claude-ai": "Claude Desktop and claude.ai: ^[a-zA-Z0-9_-]{1,64}$, or all tools are withheld",
- "cursor": "Cursor: letters, digits and _, server and tool together under 60 characters",
- "github-copilot": "Copilot CLI passes names on to a model API that answers 400",
- "copilot-cli": "the same, under its other name",
+    "claude-ai": "Claude Desktop and claude.ai: ^[a-zA-Z0-9_-]{1,64}$, or all tools are withheld",
+    "cursor": "Cursor: letters, digits and _, server and tool together under 60 characters",
+    "github-copilot": "Copilot CLI passes names on to a model API that answers 400",
+    "copilot-cli": "the same, under its other name",
 }
 
+
 def spelling_for(names, client):
- known = names == "auto" and isinstance(client, str)
- refuses = known and str(client).lower().startswith(tuple(REFUSE_COLON))
- return "portable" if refuses or names == "portable" else "exposed"
+    known = names == "auto" and isinstance(client, str)
+    refuses = known and str(client).lower().startswith(tuple(REFUSE_COLON))
+    return "portable" if refuses or names == "portable" else "exposed"
+
 
 def is_capable(declared):
- names = (*RELAYED, "extensions")
- return type(declared) is dict and any(type(declared.get(name)) is dict for name in names)
+    names = (*RELAYED, "extensions")
+    return type(declared) is dict and any(type(declared.get(name)) is dict for name in names)
+
 
 def spoken(asked):
- return asked if isinstance(asked, str) and asked in LEGACY_VERSIONS else LEGACY_VERSIONS[0]
+    return asked if isinstance(asked, str) and asked in LEGACY_VERSIONS else LEGACY_VERSIONS[0]
+
 
 def version_of(children):
- digests = [facts["digest"].partition(":")[2] for facts in children.values()]
- return f"{sum([int(digest, 16) for digest in digests]) & 0xFFFFFFFFFFFF:012x}"
+    digests = [facts["digest"].partition(":")[2] for facts in children.values()]
+    return f"{sum([int(digest, 16) for digest in digests]) & 0xFFFFFFFFFFFF:012x}"
+
 
 def introduction(version, capabilities, info, instructions):
- words = f',"instructions":{quote(instructions)}' if instructions else ""
- head = f'{{"protocolVersion":{quote(version)},"capabilities":{capabilities}'
- return f'{head},"serverInfo":{info}{words}}}'
+    words = f',"instructions":{quote(instructions)}' if instructions else ""
+    head = f'{{"protocolVersion":{quote(version)},"capabilities":{capabilities}'
+    return f'{head},"serverInfo":{info}{words}}}'
 
-# start/lists.py: Cuts the lists of the snapshot into items, by the layout that the compiler gave them.
-def cut_list(
- text, key, label, server, rows
-):
- mark, address = f'\n "{label}": ', f'\n "{key}": '
- found = {}
- for item in text[3:-2].split(",\n{") if text != "[]" else ():
-  head, _, rest = f"\n {item}".partition(mark)
-  name, end = string_at(rest, 0)
-  own = name if key == label else string_at(f"\n {item}".partition(address)[2], 0)[0]
-  found[own] = name, f'{{{_joined(head)}"{label}":', _joined(rest[end:])
- for exposed, row in rows.items():
-  own = row[0] if row else exposed
-  name, head, tail = found[own]
-  shown = labelled(server, name)
-  yield own, (exposed, row[1]) if len(row) > 1 else (shown, shown), head, tail
+
+# start/lists.py
+
+
+def cut_list(text, key, label, server, rows):
+    mark, address = f'\n "{label}": ', f'\n "{key}": '
+    found = {}
+    for item in text[3:-2].split(",\n{") if text != "[]" else ():
+        head, _, rest = f"\n {item}".partition(mark)
+        name, end = string_at(rest, 0)
+        own = name if key == label else string_at(f"\n {item}".partition(address)[2], 0)[0]
+        found[own] = name, f'{{{_joined(head)}"{label}":', _joined(rest[end:])
+    for exposed, row in rows.items():
+        own = row[0] if row else exposed
+        name, head, tail = found[own]
+        shown = labelled(server, name)
+        yield own, (exposed, row[1]) if len(row) > 1 else (shown, shown), head, tail
+
 
 def _joined(text):
- return "".join([line.lstrip(" ") for line in text.split("\n")])
+    return "".join([line.lstrip(" ") for line in text.split("\n")])
+
 
 def labelled(server, name):
- return f"[{server}] {name}"
+    return f"[{server}] {name}"
+
 
 def list_result(member, items):
- return f'{{"{member}":[{",".join(items)}]}}'
+    return f'{{"{member}":[{",".join(items)}]}}'
 
-# start/opening.py: How the first part of the file hands over to the next one, and what both go by.
+
+# start/main.py
+import sys
+
+try:
+    from _signal import SIG_DFL
+    from _signal import signal as on_signal
+    from posix import (
+        _exit,
+        environ,
+        isatty,
+        read,
+        write,
+    )
+
+    POSIX = True
+except ImportError:
+    from nt import (
+        _exit,
+        environ,
+        isatty,
+        read,
+        write,
+    )
+
+    POSIX = False
+LONG = 1 << 16
+
+
+class Prepared:
+    def __init__(self, tables):
+        self.tables = tables
+        self.opening = Opening()
+        self.children, _ = scan(tables["children"], 0)
+        self.options, _ = scan(tables["options"], 0)
+        self.lists, _ = scan(tables["lists"], 0)
+        self.spelling = spelling_for(self.options["names"], None)
+        self.capable = False
+
+    def may_serve(self):
+        needs = [name for facts in self.children.values() for name in facts.get("needs", ())]
+        return all(is_set(name) for name in needs) and not is_set(ABOVE)
+
+    def serve(self):
+        opening = self.opening
+        try:
+            while not (opening.owed or opening.ended):
+                line, end, rest = opening.unanswered.partition(b"\n")
+                answer = self.answer(line) if end else self._more(line)
+                if answer is None:
+                    break
+                if end:
+                    opening.unanswered = rest
+                if answer:
+                    opening.owed = answer
+                    opening.owed = answer[write(1, answer) :]
+        except OSError:
+            return opening
+        return opening
+
+    def _more(self, line):
+        opening = self.opening
+        wants_servers = opening.initialized and self.options["start"] == "eager"
+        if len(line) > LONG or (wants_servers and not says_more(HEAD_START_SECONDS)):
+            return None
+        data = read(0, LONG)
+        opening.unanswered += data
+        opening.ended = not data
+        return b""
+
+    def answer(self, line):
+        try:
+            text = line.decode().rstrip(" \t\r")
+            message, end = scan(text, 0)
+        except (ValueError, StopIteration, RecursionError, SystemError):
+            return None
+        if type(message) is not dict or end < len(text):
+            return None
+        method, params = message.get("method"), message.get("params", {})
+        if "id" not in message:
+            if method != "notifications/initialized":
+                return None
+            self.opening.initialized = True
+            return b""
+        identifier = message["id"]
+        if type(method) is not str or type(params) is not dict:
+            return None
+        if type(identifier) not in (int, str):
+            return None
+        result = self._result(line, method, params)
+        if result is None:
+            return None
+        shown = quote(identifier) if type(identifier) is str else str(identifier)
+        return f'{{"jsonrpc":"2.0","id":{shown},"result":{result}}}\n'.encode()
+
+    def _result(self, line, method, params):
+        if method == "initialize":
+            self.opening.hello = line
+            about = params.get("clientInfo")
+            name = about.get("name") if type(about) is dict else None
+            self.spelling = spelling_for(self.options["names"], name)
+            self.capable = is_capable(params.get("capabilities"))
+            return self._introduction(spoken(params.get("protocolVersion")))
+        if params:
+            return None
+        if method == "ping":
+            return "{}"
+        return self._list(*self.lists[method]) if method in self.lists else None
+
+    def _introduction(self, version):
+        tables = self.tables
+        info = f'{{"name":{quote(tables["name"])},"version":"{version_of(self.children)}"}}'
+        words = "\n\n".join(scan(tables["instructions"], 0)[0])
+        return introduction(version, tables["capabilities"], info, words)
+
+    def _list(self, kind, member, key, label):
+        shown = []
+        column = 1 if self.spelling == "portable" else 0
+        routes, _ = scan(self.tables[kind], 0)
+        for server, rows in routes.items():
+            text = self.tables["snapshot"][server][kind]
+            facts = self.children.get(server, {}) if kind == "tools" else {}
+            hidden = () if self.capable else facts.get("conditional", ())
+            for own, names, head, tail in cut_list(text, key, label, server, rows):
+                if own not in hidden:
+                    shown.append(head + quote(names[column]) + tail)
+        return list_result(member, shown)
+
+
+def is_set(name):
+    known = environ
+    return name.encode() in known if POSIX else name.upper() in map(str.upper, known)
+
+
+def leave_at_once(number):
+    on_signal(number, (lambda *_: _exit(0)) if POSIX else SIG_DFL)
+
+
+def main(tables, file):
+    opening = Opening()
+    if len(sys.argv) == 1 and "profiles" not in tables and not isatty(0):
+        prepared = Prepared(tables)
+        if prepared.may_serve():
+            for number in ENDING:
+                leave_at_once(number)
+            opening = prepared.serve()
+            if opening.ended and not opening.unanswered:
+                _exit(0)
+    from _mcpagg_a378dea8.base.running import run
+
+    run(tables, file, opening)
+
+
+# start/opening.py
+import sys
+
 ENDING = (1, 2, 15) if sys.platform != "win32" else (2, 15, 21)
 HEAD_START_SECONDS = 0.02
 LOG_DIRECTORY = "MCP_PROXY_LOG_DIRECTORY_PATH"
 ABOVE = "MCPAGG_ABOVE"
 LOG_LEVEL = "MCP_PROXY_LOG_LEVEL"
 
-class Opening:
- def __init__(self):
-  self.hello = b""
-  self.initialized = False
-  self.unanswered = b""
-  self.owed = b""
-  self.ended = False
 
-# start/waiting.py: Waits for more on standard input, as briefly as a start does.
+class Opening:
+    def __init__(self):
+        self.hello = b""
+        self.initialized = False
+        self.unanswered = b""
+        self.owed = b""
+        self.ended = False
+
+
+# start/values.py
+try:
+    from _json import encode_basestring_ascii, make_scanner, scanstring
+except ImportError:
+    from json.decoder import scanstring
+    from json.encoder import encode_basestring_ascii
+    from json.scanner import make_scanner
+
+
+class ScannerOptions:
+    strict = True
+    object_hook = None
+    object_pairs_hook = None
+    parse_float = float
+    parse_int = int
+    parse_constant = float
+
+
+def new_scanner(options):
+    scanner = make_scanner(options)
+    return scanner
+
+
+scan = new_scanner(ScannerOptions())
+quote = encode_basestring_ascii
+string_behind = scanstring
+
+
+def string_at(text, index):
+    return string_behind(text, index + 1, True)
+
+
+# start/waiting.py
 LOOK_AGAIN_SECONDS = 0.001
 
+
 def says_more(seconds):
- try:
-  from select import POLLIN, poll
- except ImportError:
-  return holds_more(seconds)
- waiting = poll()
- waiting.register(0, POLLIN)
- return bool(waiting.poll(seconds * 1000))
+    try:
+        from select import POLLIN, poll
+    except ImportError:
+        return holds_more(seconds)
+    waiting = poll()
+    waiting.register(0, POLLIN)
+    return bool(waiting.poll(seconds * 1000))
+
 
 def holds_more(seconds):
- from _winapi import PeekNamedPipe
- from msvcrt import get_osfhandle
- from time import monotonic, sleep
- end = monotonic() + seconds
- try:
-  pipe = get_osfhandle(0)
-  while not PeekNamedPipe(pipe)[0]:
-   if monotonic() >= end:
-    return False
-   sleep(LOOK_AGAIN_SECONDS)
- except BrokenPipeError:
-  return True
- except OSError:
-  return False
- return True
+    from _winapi import PeekNamedPipe
+    from msvcrt import get_osfhandle
+    from time import monotonic, sleep
 
-# start/main.py: What the emitted file does when it is run: it gives the answers that the compiler prepared.
-LONG = 1 << 16
-
-class Prepared:
- def __init__(self, tables):
-  self.tables = tables
-  self.opening = Opening()
-  self.children, _ = scan(tables["children"], 0)
-  self.options, _ = scan(tables["options"], 0)
-  self.lists, _ = scan(tables["lists"], 0)
-  self.spelling = spelling_for(self.options["names"], None)
-  self.capable = False
- def may_serve(self):
-  needs = [name for facts in self.children.values() for name in facts.get("needs", ())]
-  return all(is_set(name) for name in needs) and not is_set(ABOVE)
- def serve(self):
-  opening = self.opening
-  try:
-   while not (opening.owed or opening.ended):
-    line, end, rest = opening.unanswered.partition(b"\n")
-    answer = self.answer(line) if end else self._more(line)
-    if answer is None:
-     break
-    if end:
-     opening.unanswered = rest
-    if answer:
-     opening.owed = answer
-     opening.owed = answer[write(1, answer) :]
-  except OSError:
-   return opening
-  return opening
- def _more(self, line):
-  opening = self.opening
-  wants_servers = opening.initialized and self.options["start"] == "eager"
-  if len(line) > LONG or (wants_servers and not says_more(HEAD_START_SECONDS)):
-   return None
-  data = read(0, LONG)
-  opening.unanswered += data
-  opening.ended = not data
-  return b""
- def answer(self, line):
-  try:
-   text = line.decode().rstrip(" \t\r")
-   message, end = scan(text, 0)
-  except (ValueError, StopIteration, RecursionError, SystemError):
-   return None
-  if type(message) is not dict or end < len(text):
-   return None
-  method, params = message.get("method"), message.get("params", {})
-  if "id" not in message:
-   if method != "notifications/initialized":
-    return None
-   self.opening.initialized = True
-   return b""
-  identifier = message["id"]
-  if type(method) is not str or type(params) is not dict:
-   return None
-  if type(identifier) not in (int, str):
-   return None
-  result = self._result(line, method, params)
-  if result is None:
-   return None
-  shown = quote(identifier) if type(identifier) is str else str(identifier)
-  return f'{{"jsonrpc":"2.0","id":{shown},"result":{result}}}\n'.encode()
- def _result(self, line, method, params):
-  if method == "initialize":
-   self.opening.hello = line
-   about = params.get("clientInfo")
-   name = about.get("name") if type(about) is dict else None
-   self.spelling = spelling_for(self.options["names"], name)
-   self.capable = is_capable(params.get("capabilities"))
-   return self._introduction(spoken(params.get("protocolVersion")))
-  if params:
-   return None
-  if method == "ping":
-   return "{}"
-  return self._list(*self.lists[method]) if method in self.lists else None
- def _introduction(self, version):
-  tables = self.tables
-  info = f'{{"name":{quote(tables["name"])},"version":"{version_of(self.children)}"}}'
-  words = "\n\n".join(scan(tables["instructions"], 0)[0])
-  return introduction(version, tables["capabilities"], info, words)
- def _list(self, kind, member, key, label):
-  shown = []
-  column = 1 if self.spelling == "portable" else 0
-  routes, _ = scan(self.tables[kind], 0)
-  for server, rows in routes.items():
-   text = self.tables["snapshot"][server][kind]
-   facts = self.children.get(server, {}) if kind == "tools" else {}
-   hidden = () if self.capable else facts.get("conditional", ())
-   for own, names, head, tail in cut_list(text, key, label, server, rows):
-    if own not in hidden:
-     shown.append(head + quote(names[column]) + tail)
-  return list_result(member, shown)
-
-def is_set(name):
- known = environ
- return name.encode() in known if POSIX else name.upper() in map(str.upper, known)
-
-def leave_at_once(number):
- on_signal(number, (lambda *_: _exit(0)) if POSIX else SIG_DFL)
-
-def main(tables, file):
- opening = Opening()
- if len(sys.argv) == 1 and "profiles" not in tables and not isatty(0):
-  prepared = Prepared(tables)
-  if prepared.may_serve():
-   for number in ENDING:
-    leave_at_once(number)
-   opening = prepared.serve()
-   if opening.ended and not opening.unanswered:
-    _exit(0)
- load_part("base")
- run(tables, file, opening)
-
-# start/parts.py: The emitted file itself: where it lies, and its parts, compiled when they are first needed.
-_PARTS = {}
-_LOADING = _thread.RLock()
-SPARE = []
-
-def define_part(name, text):
- _PARTS[name] = (sys._getframe(1).f_lineno, text)
-
-def load_part(name):
- if _PARTS[name] is None:
-  return
- with _LOADING:
-  part = _PARTS[name]
-  if part is not None:
-   try:
-    _run(name, *part)
-   except (ImportError, OSError):
-    if not SPARE:
-     raise
-    import os
-    os.close(SPARE.pop())
-    _run(name, *part)
-   _PARTS[name] = None
-
-def _run(name, line, text):
- heading = f"\n# {name}/"
- first, *modules = text.split(heading)
- for module in (first, *[heading[1:] + rest for rest in modules]):
-  code = compile(module, __file__, "exec", dont_inherit=True)
-  exec(_further_down(code, line - 1), globals())
-  line += module.count("\n") + 1
-
-def _further_down(code, lines):
- inner = [
-  _further_down(one, lines) if type(one) is type(code) else one for one in code.co_consts
- ]
- return code.replace(co_firstlineno=code.co_firstlineno + lines, co_consts=tuple(inner))
-
-def own_folder(file):
- import os
- is_resolved = sys.platform != "win32" or os.path.islink(file)
- return os.path.dirname(os.path.realpath(file) if is_resolved else os.path.abspath(file))
+    end = monotonic() + seconds
+    try:
+        pipe = get_osfhandle(0)
+        while not PeekNamedPipe(pipe)[0]:
+            if monotonic() >= end:
+                return False
+            sleep(LOOK_AGAIN_SECONDS)
+    except BrokenPipeError:
+        return True
+    except OSError:
+        return False
+    return True
 
 
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    load_part("tool")
+    from _mcpagg_a378dea8.base.plan import Plan
+    from _mcpagg_a378dea8.tool.aggregator import aggregator_of
+
     return aggregator_of(Plan(PLAN), __file__)
 
 
-# The parts that a start does not need: Python source, compiled when it is first needed.
-define_part("spawn", r'''
-from itertools import chain
-import errno
-import os
-import re
-import string
-import subprocess
-import sys
-try:
- from _sha2 import sha256
-except ImportError:
+# The modules that a start does not need: Python imports them when they are first needed.
+RUNTIME = {
+    "base.answers": r"""
+from ..base.catalogue import KINDS, SKILLS, Catalogue
+from ..base.client import ModernRequest, is_enveloped
+from ..base.jsontext import Malformed, obj, parse
+from ..base.message import decode, error, failure, read_message, result
+from ..base.protocol import (
+ APART,
+ INITIALIZED,
+ INVALID_PARAMS,
+ LISTEN,
+ METHOD_NOT_FOUND,
+ METHODS,
+ MODERN_VERSION,
+ OTHER,
+ PROTOCOL_METHODS,
+ VERSION_KEY,
+)
+from ..start.greeting import introduction
+from ..start.lists import list_result
+from ..start.values import quote
+LIST_MILLISECONDS = 3_600_000
+
+class Answers:
+ def __init__(self, plan):
+  self.plan = plan
+  declared = [parse(text) for text in {plan.capabilities, plan.modern_capabilities}]
+  self.declared = frozenset(
+   [name for one in declared for name in (*one, *one.get("extensions", ()))]
+  )
+  self.outages = set()
+  self.catalogues = {kind.name: Catalogue(kind, plan, self.outages) for kind in KINDS}
+  with_uris = not self.declared.isdisjoint({"resources", SKILLS.capability})
+  self.has_addresses = with_uris and len(plan.servers) > 1
+  self._addresses = None
+  self._lists = {
+   kind.method: self.catalogues[kind.name]
+   for kind in KINDS
+   if kind.capability in self.declared
+  }
+ def addresses(self):
+  from ..views.addresses import Addresses, uris_of
+  version = sum(catalogue.version for catalogue in self.catalogues.values())
+  if self._addresses is None or self._addresses[0] != version:
+   handed = {server: [] for server in self.plan.servers}
+   for kind, catalogue in self.catalogues.items():
+    for server in handed if self._hands_out(catalogue) else ():
+     for item in catalogue.served(server):
+      handed[server] += uris_of(kind, parse(item.listed(item.original)))
+   self._addresses = version, Addresses(handed)
+  return self._addresses[1]
+ def _hands_out(self, catalogue):
+  return self.has_addresses and any(map(catalogue.mentions, APART))
+ def extenders(self, method):
+  if method in METHODS or method in PROTOCOL_METHODS:
+   return []
+  likely = {}
+  for server, facts in self.plan.children.items():
+   own = [name for name in facts.get("extensions", ()) if name != SKILLS.capability]
+   marks = [f"{mark}/" for name in own for mark in (name, name.rpartition("/")[2])]
+   if own:
+    likely[server] = method.startswith(tuple(marks))
+  return sorted(likely, key=lambda server: not likely[server])
+ def answer(self, client, message):
+  method = message.method or ""
+  identifier = message.id_text
+  if method == "server/discover":
+   why = f"Method not found: server/discover without {VERSION_KEY} in params._meta"
+   return failure(identifier, error(METHOD_NOT_FOUND, why))
+  if method not in ("initialize", "ping") and method not in self._lists:
+   return None
+  if type(message.value("params")) not in (dict, type(None)):
+   return failure(identifier, error(INVALID_PARAMS, "params must be an object"))
+  if method == "initialize":
+   client.introduce(message)
+   plan = self.plan
+   about = introduction(client.version, plan.capabilities, plan.info, plan.instructions)
+   return result(identifier, about)
+  if method == "ping":
+   return result(identifier, "{}")
+  return self._listed(client, message)
+ def _listed(self, client, message):
+  if message.params.get("cursor") is not None:
+   refusal = error(INVALID_PARAMS, "Unknown cursor: the list has one page")
+   return failure(message.id_text, refusal)
+  catalogue = self._lists[message.method or ""]
+  told = self.addresses().told if self._hands_out(catalogue) else None
+  member, texts = catalogue.kind.member, catalogue.texts(client, told)
+  if not client.is_modern:
+   return result(message.id_text, list_result(member, texts))
+  ttl, scope = self._hints(catalogue)
+  listed = self._cacheable({member: f"[{','.join(texts)}]"}, ttl, scope)
+  return result(message.id_text, listed)
+ def answer_modern(self, request):
+  message, identifier = request.message, request.identifier
+  method = message.method or ""
+  if request.fault:
+   return failure(identifier, request.fault)
+  if method == "server/discover":
+   return result(identifier, self._discovery())
+  listed = method in self._lists
+  forwarded = method == LISTEN or METHODS.get(method, OTHER).modern
+  if listed or forwarded or self.extenders(method):
+   request.connection.starter = request
+   return self._listed(request, message) if listed else None
+  return failure(identifier, error(METHOD_NOT_FOUND, f"Method not found: {method}"))
+ def _discovery(self):
+  plan = self.plan
+  about = {"instructions": quote(plan.instructions)} if plan.instructions else {}
+  versions = f"[{quote(MODERN_VERSION)}]"
+  declared = plan.modern_capabilities
+  members = {"supportedVersions": versions, "capabilities": declared, **about}
+  return self._cacheable(members, LIST_MILLISECONDS, "public")
+ def _cacheable(self, members, ttl, scope):
+  head = {"resultType": '"complete"', **members, "ttlMs": str(ttl)}
+  return obj({**head, "cacheScope": quote(scope), "_meta": self.plan.signature})
+ def _hints(self, catalogue):
+  plan = self.plan
+  hints = [facts["hints"] for facts in plan.children.values() if "hints" in facts]
+  ttl = min([LIST_MILLISECONDS, *(hint["ttlMs"] for hint in hints if "ttlMs" in hint)])
+  private = any(hint.get("cacheScope") == "private" for hint in hints)
+  spelled = catalogue.kind.key == "name" and plan.options.names == "auto"
+  alone = private or spelled or any(catalogue.conditional.values())
+  return ttl, "private" if alone else "public"
+
+def answer_line(answers, client, line):
  try:
-  from _sha256 import sha256
- except ImportError:
-  from hashlib import sha256
+  text = decode(line)
+  message = read_message(text) if text else None
+ except Malformed:
+  return None
+ if message is None:
+  return ""
+ if message.method == INITIALIZED and not message.id_text:
+  client.shake_hands()
+  return ""
+ if message.id is None:
+  return None
+ if message.method != "initialize" and is_enveloped(message):
+  return answers.answer_modern(ModernRequest(client, message))
+ return answers.answer(client, message)
+""",
+    "base.catalogue": r"""
+from ..base.jsontext import edited, members, rivals
+from ..base.protocol import MODERN_VERSION, SKILLS_EXTENSION
+from ..start.lists import cut_list
+from ..start.values import quote
+LEGACY_ONLY = ("execution",)
 
-# spawn/platforms.py: Where systems differ: names of variables, programs, the processes of a child.
-WINDOWS = sys.platform == "win32"
-
-def variable_key(name, windows=WINDOWS):
- return name.upper() if windows else name
-
-def find_program(command, env, folder):
- if WINDOWS:
-  load_part("windows")
-  return find_windows_program(command, env, folder)
- folders = [""] if "/" in command else env.get("PATH", os.defpath).split(os.pathsep)
- places = [os.path.join(folder, one, command) for one in folders]
- return next((place for place in places if is_program(place)), None)
-
-def is_program(path):
- return os.path.isfile(path) and os.access(path, os.X_OK)
-
-def command_line(argv):
- if not WINDOWS:
-  return argv
- if not os.path.isabs(argv[0]):
-  raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), argv[0])
- load_part("windows")
- return shell_command(batch_line(argv), os.environ) if is_batch_file(argv[0]) else argv
-
-def start_options():
- if not WINDOWS:
-  return {"start_new_session": True}
- load_part("windows")
- return {"creationflags": START_FLAGS}
-
-def lead_group(pid):
- if not WINDOWS:
-  return SessionGroup(pid)
- load_part("windows")
- return Job(pid)
-
-class SessionGroup:
- def __init__(self, leader):
-  self.leader = leader
- def signal(self, number):
-  if sys.platform != "win32":
-   try:
-    os.killpg(self.leader, number)
-   except ProcessLookupError:
-    return False
-   except PermissionError:
-    return False
-  return True
-
-# spawn/variables.py: Variables: references to them inside config strings, and the files that set them.
-CONFIG_FOLDER = "workspaceFolder"
-_NAME = "([A-Za-z_][A-Za-z0-9_]*)"
-_UNBRACED = re.compile(rf"\$(?:\$|{_NAME})")
-_VARIABLE = re.compile(rf"\$(?:\$|{_NAME}|\{{(?:env:|(?!env:)){_NAME}(?::-([^}}]*))?\}})")
-_UNRESERVED = string.ascii_letters + string.digits + "_.~-"
-_DOTENV_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
-_DOTENV_ESCAPE = re.compile(r"\\([nrt\"\\])")
-_DOTENV_QUOTED = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\[nrt\"\\]|\\(?![nrt\"\\]))*)\"")
-
-class MissingVariable(Exception):
- def __init__(self, name):
-  super().__init__(name)
-  self.name = name
-
-class BadUrl(ValueError):
- pass
-
-def references(text):
- return [(name, default) for _, name, default in pieces(text) if name and name != CONFIG_FOLDER]
-
-def resolve(text, lookup):
- parts = []
- for literal, name, default in pieces(text):
-  parts.append(literal)
-  if name:
-   parts.append(value_of(name, default, lookup))
- return "".join(parts)
-
-def value_of(name, default, lookup):
- value = lookup(name)
- if default is not None:
-  return value or default
- if value is None:
-  raise MissingVariable(name)
- return value
-
-def pieces(text):
- start = 0
- for index, end, name, default in dollars(text):
-  yield text[start : index if name else index + 1], name, default
-  start = end
- yield text[start:], "", None
-
-def dollars(text):
- closed = text.rfind("}") + 1
- found = chain(_VARIABLE.finditer(text, 0, closed), _UNBRACED.finditer(text, closed))
- for match in found:
-  plain, *braced = match.groups()
-  name, default = (plain, None) if plain or not braced else braced
-  yield match.start(), match.end(), name or "", default
-
-def percent_encoded(text, kept=""):
- unchanged = (_UNRESERVED + kept).encode("ascii")
- octets = text.encode("utf-8", "surrogateescape")
- return "".join([chr(one) if one in unchanged else f"%{one:02X}" for one in octets])
-
-def parse_env_file(text):
- if "\0" in text:
-  raise ValueError("holds a NUL character")
- found = {}
- rest = text.lstrip("\ufeff").replace("\r\n", "\n")
- while rest:
-  line, _, rest = rest.partition("\n")
-  name, equals, value = line.partition("=")
-  name = name.strip().removeprefix("export ").strip()
-  if not equals or not name or name.startswith("#"):
-   continue
-  value = value.lstrip()
-  if value[:1] in ("'", '"'):
-   quoted = _DOTENV_QUOTED.match(whole := f"{value}\n{rest}")
-   if quoted is not None:
-    single, double = quoted.groups()
-    found[name] = single if double is None else _unescaped(double)
-    rest = whole[quoted.end() :].partition("\n")[2]
-    continue
-  found[name] = (" " + value).partition(" #")[0].strip()
- return found
-
-def _unescaped(text):
- return _DOTENV_ESCAPE.sub(lambda match: _DOTENV_ESCAPES[match[1]], text)
-
-# spawn/launch.py: From a row of the launch table to the exact command, environment and folder of a child.
-_BASIC_POSIX = {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"}
-_BASIC_WINDOWS = {"APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "PROGRAMFILES"}
-_WINDOWS_TOO = {"PROCESSOR_ARCHITECTURE", "SYSTEMROOT", "TEMP", "USERNAME", "USERPROFILE"}
-BASIC_VARIABLES = frozenset(_BASIC_POSIX | _BASIC_WINDOWS | _WINDOWS_TOO | {"SYSTEMDRIVE"})
-MORE_FOLDERS = "MCPAGG_PATH"
-_LOCALE_AND_TEMP = {"LANG", "LC_ALL", "LC_CTYPE", "TMP", "TMPDIR", "TZ"}
-_PROXIES = {"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"}
-_CERTIFICATES = {"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE"}
-COMMON_VARIABLES = BASIC_VARIABLES | _LOCALE_AND_TEMP | _PROXIES | _CERTIFICATES
-
-class Location:
- __slots__ = ("field", "key")
- def __init__(self, field, key=None):
-  self.field = field
-  self.key = key
- def __eq__(self, other):
-  return isinstance(other, Location) and (self.field, self.key) == (other.field, other.key)
- def __hash__(self):
-  return hash((self.field, self.key))
- def __str__(self):
-  if self.key is None:
-   return self.field
-  return f"{self.field}[{self.key}]" if type(self.key) is int else f"{self.field}.{self.key}"
- __repr__ = __str__
-
-class MissingVariables(Exception):
- def __init__(self, missing):
-  uses = ", ".join(f"{variable} (in {location})" for location, variable in missing)
-  super().__init__(f"not set in the environment: {uses}")
-  self.missing = missing
-
-class Launch:
- __slots__ = (
-  "_redactor",
-  "argv",
-  "cwd",
-  "env",
-  "headers",
-  "masks",
-  "mentioned",
-  "name",
-  "transport",
-  "url",
- )
+class Kind:
  def __init__(
   self,
-  argv,
-  env,
-  cwd,
-  mentioned,
-  url="",
-  headers=None,
-  masks=None,
-  transport="stdio",
-  *,
-  name="",
+  name,
+  method,
+  member,
+  capability,
+  key,
+  label="name",
+  announced="",
  ):
-  self.argv = argv
-  self.env = env
-  self.cwd = cwd
-  self.mentioned = mentioned
   self.name = name
-  self.url = url
-  self.transport = transport
-  self.headers = dict(headers or {})
-  self.masks = dict(masks or {})
-  self._redactor = None
- def over(self, transport):
-  mentioned, env = self.mentioned, self.env
-  return Launch(
-   self.argv,
-   env,
-   self.cwd,
-   mentioned,
-   self.url,
-   self.headers,
-   self.masks,
-   transport,
-   name=self.name,
-  )
- def secrets(self):
-  load_part("rare")
-  return {**secrets_in(self.env), **self.mentioned, **passwords_in(self.mentioned)}
- def hide(self, secret, name):
-  if secret not in self.mentioned:
-   self.mentioned[secret] = name
-   self._redactor = None
- def redact(self, text):
-  if self._redactor is None:
-   load_part("rare")
-   self._redactor = Redactor(self.secrets())
-  return self._redactor.redact(text)
+  self.method = method
+  self.member = member
+  self.capability = capability
+  self.key = key
+  self.label = label
+  self.announcement = f"notifications/{announced or capability}/list_changed"
+ def is_declared(self, capabilities):
+  extensions = capabilities.get("extensions")
+  extended = type(extensions) is dict and self.capability in extensions
+  return extended or self.capability in capabilities
+TOOLS = Kind("tools", "tools/list", "tools", "tools", "name")
+PROMPTS = Kind("prompts", "prompts/list", "prompts", "prompts", "name")
+RESOURCES = Kind("resources", "resources/list", "resources", "resources", "uri")
+TEMPLATES = Kind(
+ "templates", "resources/templates/list", "resourceTemplates", "resources", "uriTemplate"
+)
+SKILLS = Kind("skills", "skills/list", "skills", SKILLS_EXTENSION, "uri", "uri", "resources")
+KINDS = (TOOLS, PROMPTS, RESOURCES, TEMPLATES, SKILLS)
 
-def strings(row):
- plain = [key for key in ("env_file", "command", "cwd", "url") if row.get(key)]
- found = [(Location(key), row[key]) for key in plain]
- found += [(Location("args", index), value) for index, value in enumerate(row.get("args", ()))]
- for group in ("env", "headers"):
-  found += [(Location(group, key), value) for key, value in row.get(group, {}).items()]
- masks = row.get("masks", {}).items()
- return found + [(Location("masks", name), mask["value"]) for name, mask in masks]
+class Item:
+ __slots__ = ("compared", "exposed", "head", "original", "portable", "server", "tail")
+ def __init__(self, server, original, name, head, tail):
+  self.server = server
+  self.original = original
+  self.exposed = name
+  self.portable = name
+  self.head = head
+  self.tail = tail
+  self.compared = None
+ def listed(self, name):
+  return self.head + quote(name) + self.tail
+ def mentions(self, text):
+  parts = (self.head, self.tail)
+  return text in self.original or any(text in one or "\\u00" in one for one in parts)
+ def names(self, text):
+  string = quote(text)
+  return string in self.tail or string in self.head
 
-def mentioned(row):
- names = {name for _, text in strings(row) for name, _ in references(text)}
- return names | set(row.get("env", {}))
+class Catalogue:
+ def __init__(self, kind, plan, outages):
+  facts = plan.children if kind is TOOLS else {}
+  self.kind = kind
+  self.servers = (*plan.servers, *([""] if plan.subtools else []))
+  self.routes = plan.routes[kind.name]
+  self.conditional = {
+   server: frozenset(facts.get(server, {}).get("conditional", ()))
+   for server in self.servers
+  }
+  self.live = {}
+  self.version = 0
+  self._snapshot = plan.snapshot
+  self._outages = outages
+  self._modern = {
+   name for name, known in facts.items() if known["protocol"] == MODERN_VERSION
+  }
+  self._overlays = plan.overlays if kind is TOOLS else ""
+  self._rows = {}
+  for exposed, (server, *row) in self.routes.items():
+   self._rows.setdefault(server, {})[exposed] = row
+  self._recorded = {}
+  self._names = {}
+ def texts(self, client, told=None):
+  patches = {}
+  if self._overlays:
+   from ..views.entries import patches_of
+   patches = patches_of(self._overlays)
+  texts = [(item.server, self._text(item, client, patches)) for item in self._shown(client)]
+  if told is None:
+   return [text for _, text in texts]
+  from ..views.addresses import told_item
+  def spelled(server, text):
+   return told_item(self.kind.name, text, lambda uri: told(uri, server))
+  return [spelled(server, text) for server, text in texts]
+ def mentions(self, scheme):
+  kind, live = self.kind.name, self.live
+  for server in self.servers:
+   if server not in live and scheme in self._snapshot[server].get(kind, ""):
+    return True
+  items = [item for listed in live.values() for item in listed]
+  return any(item.mentions(scheme[:-2]) for item in items)
+ def _shown(self, client):
+  return [
+   item
+   for server in self.servers
+   if server not in self._outages
+   for item in self.served(server)
+   if client.capable or item.original not in self.conditional[server]
+  ]
+ def _text(self, item, client, patches):
+  by_uri = self.kind.label == "uri"
+  text = item.listed(item.original if by_uri else getattr(item, client.spelling))
+  if client.is_modern and '"execution"' in text:
+   text = edited(text, drop=LEGACY_ONLY)
+  patch = patches.get((item.server, item.original))
+  wraps = item.server in self._modern and not client.is_modern and wraps_output(text)
+  if not (patch or wraps):
+   return text
+  from ..views.entries import legacy_item, overlaid
+  if patch:
+   text = overlaid(text, patch)
+   text = edited(text, drop=rivals(members(text)[0], members(patch)[0]))
+  return legacy_item(text) if wraps else text
+ def left_out(self, server):
+  return LEGACY_ONLY if server in self._modern else ()
+ def served(self, server):
+  return self.live[server] if server in self.live else self.recorded(server)
+ def recorded(self, server):
+  if server not in self._recorded:
+   kind = self.kind
+   text = self._snapshot[server].get(kind.name, "[]")
+   rows = self._rows.get(server, {})
+   found = []
+   for own, names, head, tail in cut_list(text, kind.key, kind.label, server, rows):
+    item = Item(server, own, names[0], head, tail)
+    item.portable = names[1]
+    found.append(item)
+   self._recorded[server] = found
+  return self._recorded[server]
+ def serve(self, server, items):
+  self.live[server] = items
+  self.version += 1
+  self._names = {}
+ def find(self, name):
+  if not self._names:
+   items = [item for server in self.servers for item in self.served(server)]
+   if self.kind.key != "name":
+    self._names = {item.original: item for item in reversed(items)}
+   if self.kind.key == self.kind.label:
+    self._names.update({item.portable: item for item in items})
+    self._names.update({item.exposed: item for item in items})
+  return self._names.get(name)
 
-def mentioned_by_all(rows):
- return _keys(name for row in rows.values() for name in mentioned(row))
+def wraps_output(text):
+ if '"outputSchema"' not in text:
+  return False
+ schema = members(text)[0].get("outputSchema", (None,))[0]
+ return type(schema) is dict and schema.get("type") != "object"
+""",
+    "base.client": r"""
+from ..base.jsontext import members, obj, values_of
+from ..base.message import Message, error
+from ..base.protocol import (
+ CAPABILITIES_KEY,
+ INFO_KEY,
+ INVALID_PARAMS,
+ LEGACY,
+ LEVEL_KEY,
+ LEVELS,
+ MODERN,
+ MODERN_VERSION,
+ UNSUPPORTED_VERSION,
+ VERSION_KEY,
+)
+from ..start.greeting import (
+ LEGACY_VERSIONS,
+ RELAYED,
+ is_capable,
+ spelling_for,
+ spoken,
+)
+from ..start.values import quote
 
-def prepare(
- name,
- rows,
- environ,
- folder,
- minimal=False,
- known=None,
-):
- row = rows[name]
- own = row.get("env", {})
- environ = _with_folders(_keyed(environ))
- folder = os.path.abspath(folder)
- scope = _LaunchScope(own, environ, folder)
- if minimal:
-  env = _basic(environ)
- else:
-  env = _inherited_by(row, mentioned_by_all(rows) if known is None else known, environ)
- missing = []
- unfit = None
- values = {}
- for location, text in strings(row):
-  owner = str(location.key) if location.field == "env" else None
-  try:
-   fill = resolve_url if location.field == "url" else resolve
-   value = fill(text, scope.lookup(owner))
-  except MissingVariable:
-   missing += [(location, variable) for variable in _missing(text, scope.lookup(owner))]
-   continue
-  except BadUrl as problem:
-   unfit = problem
-   continue
-  values[location] = value
-  if location.field == "env_file":
-   path = _path_within(folder, value)
-   if os.path.exists(path) and not os.path.isfile(path):
-    raise ValueError(f"{path} is no file")
-   with open(path, encoding="utf-8") as file:
-    scope.add_file(parse_env_file(file.read()))
- if missing:
-  raise MissingVariables(missing)
- if unfit is not None:
-  raise unfit
- env.update(scope.file)
- env.update(_keyed({key: values[Location("env", key)] for key in own}))
- cwd = values.get(Location("cwd"))
- cwd = _path_within(folder, cwd) if cwd is not None else None
- command = _program_within(values.get(Location("command"), ""), cwd or folder)
- argv = [find_program(command, env, cwd or folder) or command]
- argv += [values[Location("args", index)] for index in range(len(row.get("args", ())))]
- headers = {key: values[Location("headers", key)] for key in row.get("headers", {})}
- masks = {key: values[Location("masks", key)] for key in row.get("masks", {})}
- url = values.get(Location("url"), "")
- transport = row.get("transport", "stdio")
- return Launch(argv, env, cwd, scope.mentioned, url, headers, masks, transport, name=name)
+class Client:
+ __slots__ = (
+  "_last_id",
+  "audience",
+  "capabilities",
+  "capable",
+  "connection",
+  "deliver",
+  "era",
+  "extensions",
+  "info",
+  "initialized",
+  "level",
+  "may_answer",
+  "name",
+  "names",
+  "spelling",
+  "starter",
+  "version",
+  "watched",
+ )
+ is_modern = False
+ def __init__(self, names):
+  self.names = names
+  self.version = LEGACY_VERSIONS[0]
+  self.name = ""
+  self.info = ""
+  self.capabilities = {}
+  self.capable = False
+  self.extensions = ""
+  self.spelling = spelling_for(names, None)
+  self.initialized = False
+  self.level = ""
+  self.connection = self
+  self.era = LEGACY
+  self.audience = None
+  self.starter = None
+  self.may_answer = True
+  self.watched = {}
+  self._last_id = 0
+  self.deliver = _lost
+ @property
+ def party(self):
+  return self.connection
+ def mint(self):
+  self._last_id += 1
+  return self._last_id
+ def shake_hands(self):
+  self.initialized = True
+  self.starter = self
+ def introduce(self, message):
+  self.version = spoken(message.params.get("protocolVersion"))
+  text = message.params_text
+  given, _ = members(text)
+  self._present(text, given.get("clientInfo"), given.get("capabilities"))
+ def _present(self, text, info, declared):
+  self.name, self.info, self.extensions, self.capabilities = "", "", "", {}
+  self.capable = declared is not None and is_capable(declared[0])
+  if info is not None and type(info[0]) is dict:
+   self.info = text[info[1] : info[2]]
+   name = info[0].get("name")
+   self.name = name if type(name) is str else ""
+  if declared is not None and type(declared[0]) is dict:
+   found, _ = members(text, declared[1])
+   objects = {name: text[a:b] for name, (v, a, b) in found.items() if type(v) is dict}
+   self.capabilities = {name: objects[name] for name in RELAYED if name in objects}
+   self.extensions = objects.get("extensions", "")
+  self.spelling = spelling_for(self.names, self.name)
 
-def _missing(text, lookup):
- found = {}
- for name, default in references(text):
-  try:
-   if lookup(name) is None and default is None:
-    found[name] = True
-  except MissingVariable as problem:
-   found[problem.name] = True
- return list(found)
+def _lost(message):
+ pass
 
-def _path_within(folder, path):
- return os.path.join(folder, os.path.expanduser(path))
+def is_enveloped(message):
+ meta = message.params.get("_meta")
+ return type(meta) is dict and (VERSION_KEY in meta or CAPABILITIES_KEY in meta)
 
-def _program_within(command, folder):
- return _path_within(folder, command) if "/" in command or os.sep in command else command
+class ModernRequest(Client):
+ __slots__ = ("declared", "fault", "identifier", "message", "token")
+ is_modern = True
+ def __init__(self, client, message):
+  super().__init__(client.names)
+  self.connection = client
+  self.era = MODERN
+  self.version = MODERN_VERSION
+  self.resume(message)
+ @property
+ def party(self):
+  return self if self.connection.audience is not None else self.connection
+ def resume(self, message):
+  text = message.json("params").part("_meta")
+  meta, _ = members(text)
+  self.message = message
+  self.identifier = message.id_text
+  self.token = _text(text, meta, "progressToken")
+  self._present(text, meta.get(INFO_KEY), meta.get(CAPABILITIES_KEY))
+  self.declared = _text(text, meta, CAPABILITIES_KEY)
+  level = meta[LEVEL_KEY][0] if LEVEL_KEY in meta else ""
+  self.level = level if type(level) is str else ""
+  self.fault = _fault(values_of(meta))
+ def release(self):
+  self.message = _RELEASED
+_RELEASED = Message({})
 
-def _keys(names):
- return {variable_key(name) for name in names}
+def _text(text, found, name):
+ return text[slice(*found[name][1:])] if name in found and found[name][0] is not None else ""
 
-def _keyed(variables):
- return {variable_key(name): value for name, value in variables.items()}
-
-def _with_folders(environ):
- more = environ.pop(MORE_FOLDERS, "")
- if more:
-  environ["PATH"] = os.pathsep.join([more, environ.get("PATH", os.defpath)])
- return environ
-
-def _basic(environ):
- basic = BASIC_VARIABLES | {ABOVE}
- return {key: value for key, value in environ.items() if key in basic}
-
-def _inherited_by(row, known, environ):
- shown = _keys(mentioned(row)) | _keys(COMMON_VARIABLES)
- return {key: value for key, value in environ.items() if key not in known or key in shown}
-
-class _LaunchScope:
- def __init__(self, own, environ, folder):
-  self.own = _keyed(own)
-  self.environ = environ
-  self.folder = folder
-  self.file = {}
-  self.mentioned = {}
-  self.open = []
- def add_file(self, variables):
-  self.file = _keyed(variables)
-  for name, value in variables.items():
-   self._remember(name, value)
- def lookup(self, owner):
-  return lambda name: self.value(name, owner)
- def value(self, name, owner=None):
-  key = variable_key(name)
-  if key in self.own and key != variable_key(owner or "") and key not in self.open:
-   self.open.append(key)
-   try:
-    return resolve(self.own[key], self.lookup(name))
-   finally:
-    self.open.remove(key)
-  if name == CONFIG_FOLDER:
-   return self.folder
-  value = self.file.get(key, self.environ.get(key))
-  if value is not None:
-   self._remember(name, value)
-  return value
- def _remember(self, name, value):
-  if len(value) > 3:
-   self.mentioned[value] = name
-
-# spawn/nesting.py: Which servers stand above a process: none of them is started again from there.
-_NOT_SIGNED = ("approval", "compiler")
-_IDENTITY_DIGITS = 32
-
-def data_digest(tables):
- signed = {name: table for name, table in tables.items() if name not in _NOT_SIGNED}
- digest = sha256(_sorted_text(signed).encode("ascii")).hexdigest()
- return f"sha256:{digest}"
-
-def _sorted_text(value):
- if type(value) is str:
-  return quote(value)
- return "{" + ", ".join([f"{quote(k)}: {_sorted_text(value[k])}" for k in sorted(value)]) + "}"
-
-def identity(digest, server):
- text = sha256(f"{digest} {server}".encode("utf-8", "surrogatepass")).hexdigest()
- return text[:_IDENTITY_DIGITS]
-
-def standing_above(
- tables, servers, environ
-):
- above = environ.get(ABOVE, "").split()
- digest = data_digest(tables) if above else ""
- return [name for name in servers if above and identity(digest, name) in above]
-
-def with_identity(
- env, digest, server, environ
-):
- above = environ.get(ABOVE, "").split()
- own = identity(digest, server)
- if own in above:
-  raise ValueError(
-   f"it has started this proxy, which would start itself without end ({ABOVE})"
-  )
- return {**env, ABOVE: " ".join([*above, own])}
-
-# spawn/spawning.py: Starts the process of a server; reading it and writing to it come after that.
-ALLOWED_SIGNERS = "MCPAGG_ALLOWED_SIGNERS"
-KILL = 9
-
-class Spawned:
- def __init__(
-  self, launch, handle, group, pipes
- ):
-  self.launch = launch
-  self.handle = handle
-  self.group = group
-  self.pipes = pipes
- def discard(self):
-  self.group.signal(KILL)
-  self.handle.wait()
-  for descriptor in self.pipes:
-   os.close(descriptor)
-
-def spawn(launch):
- ours = []
- theirs = []
- try:
-  for ends in ((theirs, ours), (ours, theirs), (ours, theirs)):
-   for end, descriptor in zip(ends, os.pipe()):
-    end.append(descriptor)
-  popen = subprocess.Popen(
-   command_line(launch.argv),
-   stdin=theirs[0],
-   stdout=theirs[1],
-   stderr=theirs[2],
-   env=launch.env,
-   cwd=launch.cwd,
-   **start_options(),
-  )
-  return Spawned(launch, popen, _led(popen), ours)
- except BaseException:
-  for descriptor in ours:
-   os.close(descriptor)
-  raise
- finally:
-  for descriptor in theirs:
-   os.close(descriptor)
-
-def _led(popen):
- try:
-  return lead_group(popen.pid)
- except OSError:
-  popen.kill()
-  popen.wait()
-  raise
-''')
-define_part("base", r'''
-import os
-import select
-import signal
-import stat
-import sys
-import threading
-
-# base/jsontext.py: Takes JSON apart by its text, and writes it: values are cut out where they stand.
+def _fault(meta):
+ version = meta.get(VERSION_KEY)
+ if type(version) is not str:
+  return error(INVALID_PARAMS, f"params._meta needs {VERSION_KEY}, a string")
+ if version != MODERN_VERSION:
+  data = obj(supported=f"[{quote(MODERN_VERSION)}]", requested=quote(version))
+  return error(UNSUPPORTED_VERSION, "Unsupported protocol version", data)
+ if type(meta.get(CAPABILITIES_KEY)) is not dict:
+  return error(INVALID_PARAMS, f"params._meta needs {CAPABILITIES_KEY}, an object")
+ if LEVEL_KEY in meta and meta[LEVEL_KEY] not in LEVELS:
+  return error(INVALID_PARAMS, "Unknown log level")
+ return ""
+""",
+    "base.jsontext": r"""
+from ..start.values import (
+ ScannerOptions,
+ new_scanner,
+ quote,
+ scan,
+ string_behind,
+)
 BLANK = " \t\r\n"
 LARGE = 1 << 18
 BEYOND_DEPTH = "it nests too deep"
@@ -2008,262 +2051,22 @@ class Json:
   return self._between(*self.place(path))
  def _between(self, start, end):
   return self._source[self._start + start : self._start + end]
-
-# base/protocol.py: What the protocol defines: versions, methods, names of members, error codes.
-BATCH_VERSION = "2025-03-26"
-MODERN_VERSION = "2026-07-28"
-LEGACY = "legacy"
-MODERN = "modern"
-VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
-CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
-INFO_KEY = "io.modelcontextprotocol/clientInfo"
-LEVEL_KEY = "io.modelcontextprotocol/logLevel"
-ENVELOPE = frozenset({VERSION_KEY, CAPABILITIES_KEY, INFO_KEY, LEVEL_KEY})
-SERVER_KEY = "io.modelcontextprotocol/serverInfo"
-SUBSCRIPTION_KEY = "io.modelcontextprotocol/subscriptionId"
-SERVER_MARK = "mcpagg/server"
-TASKS = "io.modelcontextprotocol/tasks"
-SKILLS_EXTENSION = "io.modelcontextprotocol/skills"
-PAGE_SCHEME = "ui://"
-SKILL_SCHEME = "skill://"
-APART = (PAGE_SCHEME, SKILL_SCHEME)
-PAGES = "io.modelcontextprotocol/ui"
-PARSE_ERROR = -32700
-INVALID_REQUEST = -32600
-METHOD_NOT_FOUND = -32601
-INVALID_PARAMS = -32602
-INTERNAL_ERROR = -32603
-REQUEST_TIMEOUT = -32001
-RESOURCE_NOT_FOUND = -32002
-HEADER_MISMATCH = -32020
-MISSING_CAPABILITY = -32021
-UNSUPPORTED_VERSION = -32022
-URL_ELICITATION_REQUIRED = -32042
-LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-CLIENT_METHODS = {
- "sampling/createMessage": "sampling",
- "elicitation/create": "elicitation",
- "roots/list": "roots",
-}
-
-class Method:
- __slots__ = ("asks", "cached", "capability", "kind", "lists", "member", "modern", "repeated")
- def __init__(
-  self,
-  capability,
-  member="",
-  kind="",
-  lists=(),
-  *,
-  asks=False,
-  cached=False,
-  repeated=False,
-  modern=True,
- ):
-  self.capability = capability
-  self.member = member
-  self.kind = kind
-  self.lists = lists or (kind,)
-  self.asks = asks
-  self.cached = cached
-  self.repeated = repeated
-  self.modern = modern
-_BY_URI = ("resources", "templates", "skills")
-_BY_REFERENCE = ("prompts", "resources", "templates")
-METHODS = {
- "tools/call": Method("tools", "name", "tools", asks=True, repeated=True),
- "prompts/get": Method("prompts", "name", "prompts", asks=True, repeated=True),
- "resources/read": Method(
-  "resources", "uri", lists=_BY_URI, asks=True, cached=True, repeated=True
- ),
- "resources/subscribe": Method("resources", "uri", lists=_BY_URI, modern=False),
- "resources/unsubscribe": Method("resources", "uri", lists=_BY_URI, modern=False),
- "completion/complete": Method("completions", "ref", lists=_BY_REFERENCE),
- "logging/setLevel": Method("logging", modern=False),
- "skills/get": Method(SKILLS_EXTENSION, "uri", lists=("skills",), cached=True),
- "resources/directory/read": Method(SKILLS_EXTENSION, "uri", lists=_BY_URI),
-}
-OTHER = Method("", modern=False)
-LISTEN = "subscriptions/listen"
-INITIALIZED = "notifications/initialized"
-CANCELLED = "notifications/cancelled"
-PROGRESS = "notifications/progress"
-LOG_MESSAGE = "notifications/message"
-ROOTS_CHANGED = "notifications/roots/list_changed"
-RESOURCE_UPDATED = "notifications/resources/updated"
-ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
-LISTS_CHANGED = frozenset(
- f"notifications/{kind}/list_changed" for kind in ("tools", "prompts", "resources")
+""",
+    "base.message": r"""
+from ..base.jsontext import (
+ BLANK,
+ LARGE,
+ UNREAD,
+ Json,
+ Malformed,
+ NotAnObject,
+ elements,
+ obj,
+ parse,
+ read_members,
+ skip,
 )
-OF_CLIENTS = frozenset({INITIALIZED, ROOTS_CHANGED})
-OF_SERVERS = LISTS_CHANGED | {
- LOG_MESSAGE,
- RESOURCE_UPDATED,
- "notifications/elicitation/complete",
- ACKNOWLEDGED,
-}
-PROTOCOL_METHODS = frozenset(
- {
-  *("initialize", "ping", "server/discover", LISTEN, *CLIENT_METHODS),
-  *("tools/list", "prompts/list", "resources/list", "resources/templates/list"),
-  *("skills/list", "tasks/get", "tasks/list", "tasks/cancel", "tasks/result", "tasks/update"),
- }
-)
-
-# base/catalogue.py: What the proxy lists: the snapshot of each child, or what it says now where that is served.
-LEGACY_ONLY = ("execution",)
-
-class Kind:
- def __init__(
-  self,
-  name,
-  method,
-  member,
-  capability,
-  key,
-  label="name",
-  announced="",
- ):
-  self.name = name
-  self.method = method
-  self.member = member
-  self.capability = capability
-  self.key = key
-  self.label = label
-  self.announcement = f"notifications/{announced or capability}/list_changed"
- def is_declared(self, capabilities):
-  extensions = capabilities.get("extensions")
-  extended = type(extensions) is dict and self.capability in extensions
-  return extended or self.capability in capabilities
-TOOLS = Kind("tools", "tools/list", "tools", "tools", "name")
-PROMPTS = Kind("prompts", "prompts/list", "prompts", "prompts", "name")
-RESOURCES = Kind("resources", "resources/list", "resources", "resources", "uri")
-TEMPLATES = Kind(
- "templates", "resources/templates/list", "resourceTemplates", "resources", "uriTemplate"
-)
-SKILLS = Kind("skills", "skills/list", "skills", SKILLS_EXTENSION, "uri", "uri", "resources")
-KINDS = (TOOLS, PROMPTS, RESOURCES, TEMPLATES, SKILLS)
-
-class Item:
- __slots__ = ("compared", "exposed", "head", "original", "portable", "server", "tail")
- def __init__(self, server, original, name, head, tail):
-  self.server = server
-  self.original = original
-  self.exposed = name
-  self.portable = name
-  self.head = head
-  self.tail = tail
-  self.compared = None
- def listed(self, name):
-  return self.head + quote(name) + self.tail
- def mentions(self, text):
-  parts = (self.head, self.tail)
-  return text in self.original or any(text in one or "\\u00" in one for one in parts)
- def names(self, text):
-  string = quote(text)
-  return string in self.tail or string in self.head
-
-class Catalogue:
- def __init__(self, kind, plan, outages):
-  facts = plan.children if kind is TOOLS else {}
-  self.kind = kind
-  self.servers = (*plan.servers, *([""] if plan.subtools else []))
-  self.routes = plan.routes[kind.name]
-  self.conditional = {
-   server: frozenset(facts.get(server, {}).get("conditional", ()))
-   for server in self.servers
-  }
-  self.live = {}
-  self.version = 0
-  self._snapshot = plan.snapshot
-  self._outages = outages
-  self._modern = {
-   name for name, known in facts.items() if known["protocol"] == MODERN_VERSION
-  }
-  self._overlays = plan.overlays if kind is TOOLS else ""
-  self._rows = {}
-  for exposed, (server, *row) in self.routes.items():
-   self._rows.setdefault(server, {})[exposed] = row
-  self._recorded = {}
-  self._names = {}
- def texts(self, client, told=None):
-  patches = {}
-  if self._overlays:
-   load_part("views")
-   patches = patches_of(self._overlays)
-  texts = [(item.server, self._text(item, client, patches)) for item in self._shown(client)]
-  if told is None:
-   return [text for _, text in texts]
-  load_part("views")
-  def spelled(server, text):
-   return told_item(self.kind.name, text, lambda uri: told(uri, server))
-  return [spelled(server, text) for server, text in texts]
- def mentions(self, scheme):
-  kind, live = self.kind.name, self.live
-  for server in self.servers:
-   if server not in live and scheme in self._snapshot[server].get(kind, ""):
-    return True
-  items = [item for listed in live.values() for item in listed]
-  return any(item.mentions(scheme[:-2]) for item in items)
- def _shown(self, client):
-  return [
-   item
-   for server in self.servers
-   if server not in self._outages
-   for item in self.served(server)
-   if client.capable or item.original not in self.conditional[server]
-  ]
- def _text(self, item, client, patches):
-  by_uri = self.kind.label == "uri"
-  text = item.listed(item.original if by_uri else getattr(item, client.spelling))
-  if client.is_modern and '"execution"' in text:
-   text = edited(text, drop=LEGACY_ONLY)
-  patch = patches.get((item.server, item.original))
-  wraps = item.server in self._modern and not client.is_modern and wraps_output(text)
-  if not (patch or wraps):
-   return text
-  load_part("views")
-  if patch:
-   text = overlaid(text, patch)
-   text = edited(text, drop=rivals(members(text)[0], members(patch)[0]))
-  return legacy_item(text) if wraps else text
- def left_out(self, server):
-  return LEGACY_ONLY if server in self._modern else ()
- def served(self, server):
-  return self.live[server] if server in self.live else self.recorded(server)
- def recorded(self, server):
-  if server not in self._recorded:
-   kind = self.kind
-   text = self._snapshot[server].get(kind.name, "[]")
-   rows = self._rows.get(server, {})
-   found = []
-   for own, names, head, tail in cut_list(text, kind.key, kind.label, server, rows):
-    item = Item(server, own, names[0], head, tail)
-    item.portable = names[1]
-    found.append(item)
-   self._recorded[server] = found
-  return self._recorded[server]
- def serve(self, server, items):
-  self.live[server] = items
-  self.version += 1
-  self._names = {}
- def find(self, name):
-  if not self._names:
-   items = [item for server in self.servers for item in self.served(server)]
-   if self.kind.key != "name":
-    self._names = {item.original: item for item in reversed(items)}
-   if self.kind.key == self.kind.label:
-    self._names.update({item.portable: item for item in items})
-    self._names.update({item.exposed: item for item in items})
-  return self._names.get(name)
-
-def wraps_output(text):
- if '"outputSchema"' not in text:
-  return False
- schema = members(text)[0].get("outputSchema", (None,))[0]
- return type(schema) is dict and schema.get("type") != "object"
-
-# base/message.py: JSON-RPC messages: read from lines, passed on as objects, printed once where they leave.
+from ..start.values import quote
 MAXIMUM_LINE_BYTES = 1 << 28
 SHALLOW = 500
 ROOM = 100
@@ -2497,250 +2300,13 @@ class Lines:
    self._too_long()
  def rest(self):
   return b"".join(self.parts)
+""",
+    "base.plan": r"""
+from ..base.jsontext import obj, parse
+from ..base.protocol import SERVER_KEY, SKILLS_EXTENSION
+from ..start.greeting import version_of
+from ..start.values import quote
 
-# base/client.py: Whoever speaks to the proxy over one connection, and what it said about itself.
-class Client:
- __slots__ = (
-  "_last_id",
-  "audience",
-  "capabilities",
-  "capable",
-  "connection",
-  "deliver",
-  "era",
-  "extensions",
-  "info",
-  "initialized",
-  "level",
-  "may_answer",
-  "name",
-  "names",
-  "spelling",
-  "starter",
-  "version",
-  "watched",
- )
- is_modern = False
- def __init__(self, names):
-  self.names = names
-  self.version = LEGACY_VERSIONS[0]
-  self.name = ""
-  self.info = ""
-  self.capabilities = {}
-  self.capable = False
-  self.extensions = ""
-  self.spelling = spelling_for(names, None)
-  self.initialized = False
-  self.level = ""
-  self.connection = self
-  self.era = LEGACY
-  self.audience = None
-  self.starter = None
-  self.may_answer = True
-  self.watched = {}
-  self._last_id = 0
-  self.deliver = _lost
- @property
- def party(self):
-  return self.connection
- def mint(self):
-  self._last_id += 1
-  return self._last_id
- def shake_hands(self):
-  self.initialized = True
-  self.starter = self
- def introduce(self, message):
-  self.version = spoken(message.params.get("protocolVersion"))
-  text = message.params_text
-  given, _ = members(text)
-  self._present(text, given.get("clientInfo"), given.get("capabilities"))
- def _present(self, text, info, declared):
-  self.name, self.info, self.extensions, self.capabilities = "", "", "", {}
-  self.capable = declared is not None and is_capable(declared[0])
-  if info is not None and type(info[0]) is dict:
-   self.info = text[info[1] : info[2]]
-   name = info[0].get("name")
-   self.name = name if type(name) is str else ""
-  if declared is not None and type(declared[0]) is dict:
-   found, _ = members(text, declared[1])
-   objects = {name: text[a:b] for name, (v, a, b) in found.items() if type(v) is dict}
-   self.capabilities = {name: objects[name] for name in RELAYED if name in objects}
-   self.extensions = objects.get("extensions", "")
-  self.spelling = spelling_for(self.names, self.name)
-
-def _lost(message):
- pass
-
-def is_enveloped(message):
- meta = message.params.get("_meta")
- return type(meta) is dict and (VERSION_KEY in meta or CAPABILITIES_KEY in meta)
-
-class ModernRequest(Client):
- __slots__ = ("declared", "fault", "identifier", "message", "token")
- is_modern = True
- def __init__(self, client, message):
-  super().__init__(client.names)
-  self.connection = client
-  self.era = MODERN
-  self.version = MODERN_VERSION
-  self.resume(message)
- @property
- def party(self):
-  return self if self.connection.audience is not None else self.connection
- def resume(self, message):
-  text = message.json("params").part("_meta")
-  meta, _ = members(text)
-  self.message = message
-  self.identifier = message.id_text
-  self.token = _text(text, meta, "progressToken")
-  self._present(text, meta.get(INFO_KEY), meta.get(CAPABILITIES_KEY))
-  self.declared = _text(text, meta, CAPABILITIES_KEY)
-  level = meta[LEVEL_KEY][0] if LEVEL_KEY in meta else ""
-  self.level = level if type(level) is str else ""
-  self.fault = _fault(values_of(meta))
- def release(self):
-  self.message = _RELEASED
-_RELEASED = Message({})
-
-def _text(text, found, name):
- return text[slice(*found[name][1:])] if name in found and found[name][0] is not None else ""
-
-def _fault(meta):
- version = meta.get(VERSION_KEY)
- if type(version) is not str:
-  return error(INVALID_PARAMS, f"params._meta needs {VERSION_KEY}, a string")
- if version != MODERN_VERSION:
-  data = obj(supported=f"[{quote(MODERN_VERSION)}]", requested=quote(version))
-  return error(UNSUPPORTED_VERSION, "Unsupported protocol version", data)
- if type(meta.get(CAPABILITIES_KEY)) is not dict:
-  return error(INVALID_PARAMS, f"params._meta needs {CAPABILITIES_KEY}, an object")
- if LEVEL_KEY in meta and meta[LEVEL_KEY] not in LEVELS:
-  return error(INVALID_PARAMS, "Unknown log level")
- return ""
-
-# base/answers.py: Answers what needs no child: handshakes, pings, discoveries, and lists as they are served now.
-LIST_MILLISECONDS = 3_600_000
-
-class Answers:
- def __init__(self, plan):
-  self.plan = plan
-  declared = [parse(text) for text in {plan.capabilities, plan.modern_capabilities}]
-  self.declared = frozenset(
-   [name for one in declared for name in (*one, *one.get("extensions", ()))]
-  )
-  self.outages = set()
-  self.catalogues = {kind.name: Catalogue(kind, plan, self.outages) for kind in KINDS}
-  with_uris = not self.declared.isdisjoint({"resources", SKILLS.capability})
-  self.has_addresses = with_uris and len(plan.servers) > 1
-  self._addresses = None
-  self._lists = {
-   kind.method: self.catalogues[kind.name]
-   for kind in KINDS
-   if kind.capability in self.declared
-  }
- def addresses(self):
-  load_part("views")
-  version = sum(catalogue.version for catalogue in self.catalogues.values())
-  if self._addresses is None or self._addresses[0] != version:
-   handed = {server: [] for server in self.plan.servers}
-   for kind, catalogue in self.catalogues.items():
-    for server in handed if self._hands_out(catalogue) else ():
-     for item in catalogue.served(server):
-      handed[server] += uris_of(kind, parse(item.listed(item.original)))
-   self._addresses = version, Addresses(handed)
-  return self._addresses[1]
- def _hands_out(self, catalogue):
-  return self.has_addresses and any(map(catalogue.mentions, APART))
- def extenders(self, method):
-  if method in METHODS or method in PROTOCOL_METHODS:
-   return []
-  likely = {}
-  for server, facts in self.plan.children.items():
-   own = [name for name in facts.get("extensions", ()) if name != SKILLS.capability]
-   marks = [f"{mark}/" for name in own for mark in (name, name.rpartition("/")[2])]
-   if own:
-    likely[server] = method.startswith(tuple(marks))
-  return sorted(likely, key=lambda server: not likely[server])
- def answer(self, client, message):
-  method = message.method or ""
-  identifier = message.id_text
-  if method == "server/discover":
-   why = f"Method not found: server/discover without {VERSION_KEY} in params._meta"
-   return failure(identifier, error(METHOD_NOT_FOUND, why))
-  if method not in ("initialize", "ping") and method not in self._lists:
-   return None
-  if type(message.value("params")) not in (dict, type(None)):
-   return failure(identifier, error(INVALID_PARAMS, "params must be an object"))
-  if method == "initialize":
-   client.introduce(message)
-   plan = self.plan
-   about = introduction(client.version, plan.capabilities, plan.info, plan.instructions)
-   return result(identifier, about)
-  if method == "ping":
-   return result(identifier, "{}")
-  return self._listed(client, message)
- def _listed(self, client, message):
-  if message.params.get("cursor") is not None:
-   refusal = error(INVALID_PARAMS, "Unknown cursor: the list has one page")
-   return failure(message.id_text, refusal)
-  catalogue = self._lists[message.method or ""]
-  told = self.addresses().told if self._hands_out(catalogue) else None
-  member, texts = catalogue.kind.member, catalogue.texts(client, told)
-  if not client.is_modern:
-   return result(message.id_text, list_result(member, texts))
-  ttl, scope = self._hints(catalogue)
-  listed = self._cacheable({member: f"[{','.join(texts)}]"}, ttl, scope)
-  return result(message.id_text, listed)
- def answer_modern(self, request):
-  message, identifier = request.message, request.identifier
-  method = message.method or ""
-  if request.fault:
-   return failure(identifier, request.fault)
-  if method == "server/discover":
-   return result(identifier, self._discovery())
-  listed = method in self._lists
-  forwarded = method == LISTEN or METHODS.get(method, OTHER).modern
-  if listed or forwarded or self.extenders(method):
-   request.connection.starter = request
-   return self._listed(request, message) if listed else None
-  return failure(identifier, error(METHOD_NOT_FOUND, f"Method not found: {method}"))
- def _discovery(self):
-  plan = self.plan
-  about = {"instructions": quote(plan.instructions)} if plan.instructions else {}
-  versions = f"[{quote(MODERN_VERSION)}]"
-  declared = plan.modern_capabilities
-  members = {"supportedVersions": versions, "capabilities": declared, **about}
-  return self._cacheable(members, LIST_MILLISECONDS, "public")
- def _cacheable(self, members, ttl, scope):
-  head = {"resultType": '"complete"', **members, "ttlMs": str(ttl)}
-  return obj({**head, "cacheScope": quote(scope), "_meta": self.plan.signature})
- def _hints(self, catalogue):
-  plan = self.plan
-  hints = [facts["hints"] for facts in plan.children.values() if "hints" in facts]
-  ttl = min([LIST_MILLISECONDS, *(hint["ttlMs"] for hint in hints if "ttlMs" in hint)])
-  private = any(hint.get("cacheScope") == "private" for hint in hints)
-  spelled = catalogue.kind.key == "name" and plan.options.names == "auto"
-  alone = private or spelled or any(catalogue.conditional.values())
-  return ttl, "private" if alone else "public"
-
-def answer_line(answers, client, line):
- try:
-  text = decode(line)
-  message = read_message(text) if text else None
- except Malformed:
-  return None
- if message is None:
-  return ""
- if message.method == INITIALIZED and not message.id_text:
-  client.shake_hands()
-  return ""
- if message.id is None:
-  return None
- if message.method != "initialize" and is_enveloped(message):
-  return answers.answer_modern(ModernRequest(client, message))
- return answers.answer(client, message)
-
-# base/plan.py: What the compiler decided, as the emitted file holds it.
 class Options:
  http = None
  def __init__(self, given):
@@ -2794,8 +2360,11 @@ def _routes(table):
   for server, rows in parse(table).items()
   for exposed, row in rows.items()
  }
-
-# base/polling.py: Waits for descriptors, where the system has a way to do so.
+""",
+    "base.polling": r"""
+import os
+import select
+import sys
 LINUX = sys.platform == "linux"
 POLLS = hasattr(select, "poll")
 POLLIN = getattr(select, "POLLIN", 0)
@@ -2843,8 +2412,131 @@ def widen(descriptor):
   return bool(narrow and fcntl(descriptor, SET_PIPE_SIZE, WIDE_PIPE) >= WIDE_PIPE)
  except OSError:
   return False
+""",
+    "base.protocol": r"""
+BATCH_VERSION = "2025-03-26"
+MODERN_VERSION = "2026-07-28"
+LEGACY = "legacy"
+MODERN = "modern"
+VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
+CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
+INFO_KEY = "io.modelcontextprotocol/clientInfo"
+LEVEL_KEY = "io.modelcontextprotocol/logLevel"
+ENVELOPE = frozenset({VERSION_KEY, CAPABILITIES_KEY, INFO_KEY, LEVEL_KEY})
+SERVER_KEY = "io.modelcontextprotocol/serverInfo"
+SUBSCRIPTION_KEY = "io.modelcontextprotocol/subscriptionId"
+SERVER_MARK = "mcpagg/server"
+TASKS = "io.modelcontextprotocol/tasks"
+SKILLS_EXTENSION = "io.modelcontextprotocol/skills"
+PAGE_SCHEME = "ui://"
+SKILL_SCHEME = "skill://"
+APART = (PAGE_SCHEME, SKILL_SCHEME)
+PAGES = "io.modelcontextprotocol/ui"
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+REQUEST_TIMEOUT = -32001
+RESOURCE_NOT_FOUND = -32002
+HEADER_MISMATCH = -32020
+MISSING_CAPABILITY = -32021
+UNSUPPORTED_VERSION = -32022
+URL_ELICITATION_REQUIRED = -32042
+LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+CLIENT_METHODS = {
+ "sampling/createMessage": "sampling",
+ "elicitation/create": "elicitation",
+ "roots/list": "roots",
+}
 
-# base/standard.py: The standard streams of the emitted file: open whatever the caller closed, written to safely.
+class Method:
+ __slots__ = ("asks", "cached", "capability", "kind", "lists", "member", "modern", "repeated")
+ def __init__(
+  self,
+  capability,
+  member="",
+  kind="",
+  lists=(),
+  *,
+  asks=False,
+  cached=False,
+  repeated=False,
+  modern=True,
+ ):
+  self.capability = capability
+  self.member = member
+  self.kind = kind
+  self.lists = lists or (kind,)
+  self.asks = asks
+  self.cached = cached
+  self.repeated = repeated
+  self.modern = modern
+_BY_URI = ("resources", "templates", "skills")
+_BY_REFERENCE = ("prompts", "resources", "templates")
+METHODS = {
+ "tools/call": Method("tools", "name", "tools", asks=True, repeated=True),
+ "prompts/get": Method("prompts", "name", "prompts", asks=True, repeated=True),
+ "resources/read": Method(
+  "resources", "uri", lists=_BY_URI, asks=True, cached=True, repeated=True
+ ),
+ "resources/subscribe": Method("resources", "uri", lists=_BY_URI, modern=False),
+ "resources/unsubscribe": Method("resources", "uri", lists=_BY_URI, modern=False),
+ "completion/complete": Method("completions", "ref", lists=_BY_REFERENCE),
+ "logging/setLevel": Method("logging", modern=False),
+ "skills/get": Method(SKILLS_EXTENSION, "uri", lists=("skills",), cached=True),
+ "resources/directory/read": Method(SKILLS_EXTENSION, "uri", lists=_BY_URI),
+}
+OTHER = Method("", modern=False)
+LISTEN = "subscriptions/listen"
+INITIALIZED = "notifications/initialized"
+CANCELLED = "notifications/cancelled"
+PROGRESS = "notifications/progress"
+LOG_MESSAGE = "notifications/message"
+ROOTS_CHANGED = "notifications/roots/list_changed"
+RESOURCE_UPDATED = "notifications/resources/updated"
+ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
+LISTS_CHANGED = frozenset(
+ f"notifications/{kind}/list_changed" for kind in ("tools", "prompts", "resources")
+)
+OF_CLIENTS = frozenset({INITIALIZED, ROOTS_CHANGED})
+OF_SERVERS = LISTS_CHANGED | {
+ LOG_MESSAGE,
+ RESOURCE_UPDATED,
+ "notifications/elicitation/complete",
+ ACKNOWLEDGED,
+}
+PROTOCOL_METHODS = frozenset(
+ {
+  *("initialize", "ping", "server/discover", LISTEN, *CLIENT_METHODS),
+  *("tools/list", "prompts/list", "resources/list", "resources/templates/list"),
+  *("skills/list", "tasks/get", "tasks/list", "tasks/cancel", "tasks/result", "tasks/update"),
+ }
+)
+""",
+    "base.running": r"""
+import os
+import sys
+from ..base.plan import Plan
+from ..base.standard import open_standard_files
+from ..base.stdio import Stdio
+from ..spawn.platforms import own_folder
+from ..start.opening import LOG_DIRECTORY
+
+def run(tables, file, opening):
+ folder = own_folder(file)
+ open_standard_files()
+ plan = Plan(tables)
+ if len(sys.argv) > 1 or os.environ.get(LOG_DIRECTORY):
+  from ..tool.commands import run_command
+  status = run_command(plan, folder, sys.argv[1:], opening)
+ else:
+  status = Stdio(plan, folder).run(opening)
+ os._exit(status)
+""",
+    "base.standard": r"""
+import os
+
 def open_standard_files():
  while True:
   descriptor = os.open(os.devnull, os.O_RDWR)
@@ -2853,120 +2545,43 @@ def open_standard_files():
    return
 
 def complain(text):
- load_part("rare")
+ from ..rare.secrecy import shown
  try:
   os.write(2, (shown(text) + "\n").encode("utf-8", "backslashreplace"))
  except OSError:
   return
-
-# base/threads.py: Starts threads, where the system has one to give.
-SIGNAL_SECONDS = 0.2
-NO_THREAD = "the system has no thread for it"
-
-def start_thread(work, *arguments):
- thread = threading.Thread(target=work, args=arguments, daemon=True)
- try:
-  thread.start()
- except RuntimeError:
-  return None
- return thread
-
-def join(thread):
- while thread.is_alive():
-  thread.join(SIGNAL_SECONDS)
-
-# base/writer.py: Writes lines to a descriptor without ever making the sender wait.
-MAXIMUM_PIECES = 1000
-RETURNED = 1 << 20
-
-class Writer:
- def __init__(
-  self,
-  descriptor,
-  private,
-  broke=None,
-  overflowed=None,
- ):
-  self.descriptor = descriptor
-  self.broken = False
-  self.closing = False
-  self.lock = threading.Lock()
-  self.drained = threading.Condition(self.lock)
-  self._queue = None
-  self._broke = broke
-  self._overflowed = overflowed
-  self._private = private and POLLS
-  if self._private:
-   set_nonblocking(descriptor)
- def send(self, *pieces):
-  with self.lock:
-   if self.broken or self.closing:
-    return
-   queue = self._queue
-   if queue is None or not queue.alive:
-    rest = self._write_at_once(pieces)
-    left = sum([len(piece) for piece in rest]) if rest else 0
-    if left > NARROW_PIPE and widen(self.descriptor):
-     rest = self._write_at_once(rest)
-    if rest:
-     self._begin(rest)
-   elif self._overflowed is not None and queue.overflows():
-    self.broken = True
-    self._overflowed(queue.waiting)
-    queue.discard()
-   else:
-    queue.add([*pieces])
- def has_room(self, seconds=0.0):
-  queue = self._queue
-  if queue is None or not queue.crowded:
-   return True
-  with self.drained:
-   return self.drained.wait_for(lambda: not queue.crowded, seconds)
- def flush(self, seconds):
-  with self.drained:
-   return self.drained.wait_for(
-    lambda: self._queue is None or not self._queue.alive, seconds
-   )
- def close(self):
-  with self.lock:
-   if not self.closing:
-    self.closing = True
-    if self._queue is None or not self._queue.alive:
-     os.close(self.descriptor)
- def break_off(self):
-  if self._broke is not None and not self.broken:
-   self._broke()
-  self.broken = True
- def _begin(self, rest):
-  if self._queue is None:
-   load_part("rare")
-   self._queue = WriteQueue(self)
-  self._queue.begin(rest)
- def _write_at_once(self, pieces):
-  written = 0
-  try:
-   if self._private:
-    written = os.writev(
-     self.descriptor, pieces[:MAXIMUM_PIECES]
-    )
-   elif self._has_room(pieces):
-    written = os.write(self.descriptor, b"".join(pieces))
-  except BlockingIOError:
-   pass
-  except OSError:
-   self.break_off()
-   return []
-  for number, piece in enumerate(pieces):
-   if written < len(piece):
-    return [memoryview(piece)[written:], *pieces[number + 1 :]]
-   written -= len(piece)
-  return []
- def _has_room(self, pieces):
-  if sum([len(piece) for piece in pieces]) > getattr(select, "PIPE_BUF", 0):
-   return False
-  return writable(self.descriptor, 0)
-
-# base/stdio.py: The stdio face: one client on standard input and output.
+""",
+    "base.stdio": r"""
+import os
+import signal
+import stat
+import sys
+from ..base.answers import Answers, answer_line
+from ..base.client import Client
+from ..base.message import (
+ MAXIMUM_LINE_BYTES,
+ Lines,
+ Message,
+ decode,
+ error,
+ failure,
+ read_message,
+)
+from ..base.polling import (
+ POLLIN,
+ POLLS,
+ STDIN_CHUNK,
+ Stopped,
+ hung_up,
+ new_poll,
+ readable,
+ set_nonblocking,
+)
+from ..base.protocol import INVALID_REQUEST
+from ..base.standard import complain
+from ..base.threads import SIGNAL_SECONDS
+from ..base.writer import Writer
+from ..start.opening import ABOVE, ENDING, HEAD_START_SECONDS
 DRAIN_SECONDS = 5.0
 FLUSH_SECONDS = 1.0
 UNREADABLE = 2
@@ -3056,7 +2671,7 @@ class Stdio:
     self._await_reading()
  def _answer(self, line):
   if self.profiles:
-   load_part("views")
+   from ..views.narrowing import choose
    self.answers, self.profiles = choose(self.plan, self.answers, line)
   try:
    answer = answer_line(self.answers, self.client, line)
@@ -3086,8 +2701,8 @@ class Stdio:
   return self.client.starter is not None and eager
  def _open(self):
   if self.engine is None:
-   load_part("rare")
-   load_part("serve")
+   from ..rare.memory import keep_memory
+   from ..serve.engine import Engine
    keep_memory()
    self.engine = Engine(self.answers, self.folder, self._log)
    self.engine.connect(self.client, self)
@@ -3104,14 +2719,14 @@ class Stdio:
 def start_fault(answers, folder):
  plan = answers.plan
  if ABOVE in os.environ:
-  load_part("rare")
+  from ..rare.needs import endless
   why = endless(plan, os.environ)
   if why:
    complain(f"{plan.name}: {why}")
    return ENDLESS
  if all(name in os.environ for name in plan.needs):
   return 0
- load_part("rare")
+ from ..rare.needs import unset
  missing = unset(plan.servers, os.environ, folder)
  for server, problem in missing.items():
   complain(f"{plan.name}: server '{server}' cannot be started: {problem}")
@@ -3147,7 +2762,7 @@ class _Input:
 def _input(output):
  if POLLS:
   return _Input(output.descriptor)
- load_part("windows")
+ from ..windows.input import ThreadedInput
  return ThreadedInput(output)
 
 def _taken_output():
@@ -3157,20 +2772,9 @@ def _taken_output():
   except OSError:
    pass
  return Writer(os.dup(1), private=False)
-
-# base/running.py: Runs the proxy beyond the answers that the compiler prepared.
-def run(tables, file, opening):
- folder = own_folder(file)
- open_standard_files()
- plan = Plan(tables)
- if len(sys.argv) > 1 or os.environ.get(LOG_DIRECTORY):
-  load_part("tool")
-  status = run_command(plan, folder, sys.argv[1:], opening)
- else:
-  status = Stdio(plan, folder).run(opening)
- os._exit(status)
-
-# base/templates.py: What a URI tells: whether it fits a template (RFC 6570), and what it lies in.
+""",
+    "base.templates": r"""
+from ..base.protocol import APART, SKILL_SCHEME
 _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_%")
 LONGEST_APART = 2_000
 DEEPEST_APART = 32
@@ -3216,70 +2820,1991 @@ def folder_of(uri):
 def is_told_apart(uri):
  bounded = len(uri) <= LONGEST_APART and uri.count("/") <= DEEPEST_APART
  return bounded and uri.startswith(APART)
-''')
-define_part("serve", r'''
-from collections import Counter
-from time import monotonic
-from time import monotonic, sleep
-from time import monotonic, time
-import os
+""",
+    "base.threads": r"""
 import threading
-load_part("spawn")
-load_part("base")
+SIGNAL_SECONDS = 0.2
+NO_THREAD = "the system has no thread for it"
 
-# serve/effects.py: What the core wants done, in order: sent, said, started; and when it wants to be called next.
-SEND = "send"
-START = "start"
-STOP = "stop"
-SLEEP = "sleep"
-SAY = "say"
-STATE = "state"
-FOREVER = float("inf")
+def start_thread(work, *arguments):
+ thread = threading.Thread(target=work, args=arguments, daemon=True)
+ try:
+  thread.start()
+ except RuntimeError:
+  return None
+ return thread
 
-class Effects:
- def __init__(self, clock):
-  self.clock = clock
-  self.alarm = FOREVER
-  self.starts_due = False
-  self.actions = []
-  self.is_urgent = False
-  self.left = []
- def later(self, work):
-  self.left.append(work)
- def settle(self):
-  while self.left:
-   self.left.pop(0)()
- def send(self, peer, message):
-  self.actions.append((SEND, peer, message))
- def sender(self, peer):
-  def send(message):
-   self.actions.append((SEND, peer, message))
-  return send
- def say(self, text):
-  self._add(SAY, None, text)
- def start(self, child):
-  self._add(START, child, None)
- def stop(self, child, reason):
-  self._add(STOP, child, reason)
- def sleep(self, child):
-  self._add(SLEEP, child, None)
- def entered(self, child, state, reason):
-  self.starts_due = True
-  self._add(STATE, child, (state, reason))
- def _add(self, kind, peer, what):
-  self.is_urgent = True
-  self.actions.append((kind, peer, what))
- def arm(self, deadline):
-  self.alarm = min(self.alarm, deadline)
-  return deadline
- def disarm(self):
-  self.alarm = FOREVER
- def taken(self):
-  actions, self.actions = self.actions, []
-  self.is_urgent = False
-  return actions
+def join(thread):
+ while thread.is_alive():
+  thread.join(SIGNAL_SECONDS)
+""",
+    "base.writer": r"""
+import os
+import select
+import threading
+from ..base.polling import (
+ NARROW_PIPE,
+ POLLS,
+ set_nonblocking,
+ widen,
+ writable,
+)
+MAXIMUM_PIECES = 1000
+RETURNED = 1 << 20
 
-# serve/attribution.py: What makes it known whose call a server's request is of: first calls alone, and late ones.
+class Writer:
+ def __init__(
+  self,
+  descriptor,
+  private,
+  broke=None,
+  overflowed=None,
+ ):
+  self.descriptor = descriptor
+  self.broken = False
+  self.closing = False
+  self.lock = threading.Lock()
+  self.drained = threading.Condition(self.lock)
+  self._queue = None
+  self._broke = broke
+  self._overflowed = overflowed
+  self._private = private and POLLS
+  if self._private:
+   set_nonblocking(descriptor)
+ def send(self, *pieces):
+  with self.lock:
+   if self.broken or self.closing:
+    return
+   queue = self._queue
+   if queue is None or not queue.alive:
+    rest = self._write_at_once(pieces)
+    left = sum([len(piece) for piece in rest]) if rest else 0
+    if left > NARROW_PIPE and widen(self.descriptor):
+     rest = self._write_at_once(rest)
+    if rest:
+     self._begin(rest)
+   elif self._overflowed is not None and queue.overflows():
+    self.broken = True
+    self._overflowed(queue.waiting)
+    queue.discard()
+   else:
+    queue.add([*pieces])
+ def has_room(self, seconds=0.0):
+  queue = self._queue
+  if queue is None or not queue.crowded:
+   return True
+  with self.drained:
+   return self.drained.wait_for(lambda: not queue.crowded, seconds)
+ def flush(self, seconds):
+  with self.drained:
+   return self.drained.wait_for(
+    lambda: self._queue is None or not self._queue.alive, seconds
+   )
+ def close(self):
+  with self.lock:
+   if not self.closing:
+    self.closing = True
+    if self._queue is None or not self._queue.alive:
+     os.close(self.descriptor)
+ def break_off(self):
+  if self._broke is not None and not self.broken:
+   self._broke()
+  self.broken = True
+ def _begin(self, rest):
+  if self._queue is None:
+   from ..rare.write_queue import WriteQueue
+   self._queue = WriteQueue(self)
+  self._queue.begin(rest)
+ def _write_at_once(self, pieces):
+  written = 0
+  try:
+   if self._private:
+    written = os.writev(
+     self.descriptor, pieces[:MAXIMUM_PIECES]
+    )
+   elif self._has_room(pieces):
+    written = os.write(self.descriptor, b"".join(pieces))
+  except BlockingIOError:
+   pass
+  except OSError:
+   self.break_off()
+   return []
+  for number, piece in enumerate(pieces):
+   if written < len(piece):
+    return [memoryview(piece)[written:], *pieces[number + 1 :]]
+   written -= len(piece)
+  return []
+ def _has_room(self, pieces):
+  if sum([len(piece) for piece in pieces]) > getattr(select, "PIPE_BUF", 0):
+   return False
+  return writable(self.descriptor, 0)
+""",
+    "modern.child": r"""
+from ..base.catalogue import wraps_output
+from ..base.jsontext import Json, edited, members, obj
+from ..base.message import (
+ Fragment,
+ error,
+ failure,
+ minted,
+ notification,
+ request,
+ result,
+)
+from ..base.protocol import (
+ ACKNOWLEDGED,
+ CANCELLED,
+ CAPABILITIES_KEY,
+ CLIENT_METHODS,
+ HEADER_MISMATCH,
+ INFO_KEY,
+ INITIALIZED,
+ INTERNAL_ERROR,
+ LEVEL_KEY,
+ MISSING_CAPABILITY,
+ MODERN_VERSION,
+ PROGRESS,
+ ROOTS_CHANGED,
+ SERVER_KEY,
+ SUBSCRIPTION_KEY,
+ UNSUPPORTED_VERSION,
+ VERSION_KEY,
+)
+from ..modern.results import MODERN_MEMBERS, legacy_result
+from ..modern.subscriptions import Streams
+from ..serve.clients import able, attributed_input
+from ..serve.effects import FOREVER
+from ..serve.unmatched import FIRST_ID, AnsweredNotifications, unmatched_answers
+from ..start.values import quote
+LEGACY_NOTIFICATIONS = frozenset({PROGRESS, ROOTS_CHANGED})
+MAXIMUM_ROUNDS = 8
+FIRST_WAIT_SECONDS = 0.05
+LONGEST_WAIT_SECONDS = 0.25
+
+class PendingRequest:
+ __slots__ = (
+  "_answers",
+  "_params",
+  "_state",
+  "client",
+  "due",
+  "method",
+  "number",
+  "questions",
+  "round",
+  "sent",
+  "wraps",
+ )
+ def __init__(self, message, method, client):
+  self.number = message.number
+  self.sent = self.number
+  self.method = method
+  self.client = client
+  self.round = 1
+  self.questions = {}
+  self.wraps = False
+  self.due = FOREVER
+  self._params = message.json("params")
+  self._answers = {}
+  self._state = ""
+ def params(self, asking, info, level):
+  add = {}
+  if self._answers:
+   add["inputResponses"] = obj(self._answers)
+  if self._state:
+   add["requestState"] = self._state
+  meta = self._params.value.get("_meta")
+  old = self._params.part("_meta") if type(meta) is dict else ""
+  return self._params.edited(add={**add, "_meta": envelope(asking, info, level, old)}).text
+ def next_round(self, required):
+  self.round += 1
+  self.sent = 0
+  self._answers = {}
+  self._state = required.part("requestState")
+ def wait(self):
+  return min(FIRST_WAIT_SECONDS * 2.0 ** (self.round - 2), LONGEST_WAIT_SECONDS)
+ def questions_in(self, required):
+  wanted = required.value["inputRequests"]
+  if type(wanted) is not dict or not all(map(_is_askable, wanted.values())):
+   return None
+  text = required.part("inputRequests")
+  asked = []
+  for key, (value, start, end) in members(text)[0].items():
+   number = f"{self.number}.{self.round}/{key}"
+   self.questions[number] = key, value["method"]
+   asked.append(_question(number, value, text[start:end]))
+  return asked
+ def answered(self, question, answer):
+  key, method = self.questions.pop(question)
+  if not answer.is_error:
+   self._answers[key] = answer.raw("result") or "{}"
+  elif method == "elicitation/create":
+   self._answers[key] = '{"action":"cancel"}'
+  else:
+   return method
+  return ""
+
+class ModernChildPort:
+ def __init__(
+  self,
+  connection,
+  about,
+  ask=lambda client, message: None,
+  tool=lambda name: "",
+  *,
+  several=False,
+ ):
+  self._connection = connection
+  self._about = about
+  self._ask_client = ask
+  self._tool = tool
+  self._several = several
+  self._effects = connection.effects
+  self._send = self._effects.sender(connection.child)
+  self._asking, self._info = "{}", ""
+  self._declared = None
+  self._level = ""
+  self._unasked = AnsweredNotifications()
+  self._pending = {}
+  self._streams = Streams(connection, self._own, self._say)
+ @property
+ def is_idle(self):
+  return not self._pending
+ def deliver(self, message):
+  method = message.method
+  if method is None:
+   self._replied(message)
+  elif message.id is None:
+   if method == INITIALIZED:
+    self._streams.listen(self._declared)
+   elif method == CANCELLED:
+    self._cancel(message)
+   elif method not in LEGACY_NOTIFICATIONS:
+    self._send(notification(method, message.raw("params")))
+  elif method == "initialize":
+   self._discover(message)
+  elif method == "logging/setLevel":
+   self._level = message.params["level"]
+   self._say(result(message.id_text, "{}"))
+  elif method == "resources/subscribe":
+   self._streams.subscribe(message)
+  elif method == "resources/unsubscribe":
+   self._streams.unsubscribe(message)
+  else:
+   self._start(message)
+ def _discover(self, message):
+  params = message.json("params")
+  self._asking, self._info = params.part("capabilities"), params.part("clientInfo")
+  empty = request(message.number, "server/discover", "{}")
+  self._make(PendingRequest(empty, "server/discover", None))
+ def _start(self, message):
+  call = self._connection.calls.get(message.number)
+  one = PendingRequest(message, message.method or "", call.client if call else None)
+  if call is not None and message.method == "tools/call" and not call.client.is_modern:
+   one.wraps = wraps_output(self._tool(call.original))
+  self._make(one)
+ def _make(self, one):
+  one.due = FOREVER
+  self._pending[one.number] = one
+  asking, info, level = self._asking, self._info, self._level
+  if one.client is not None:
+   asking, level = able(one.client), one.client.level
+   info = one.client.info or self._about
+  self._send(request(one.sent, one.method, one.params(asking, info, level)))
+ def _own(self, params):
+  return edited(params, add={"_meta": envelope(self._asking, self._info, self._level, "")})
+ def _cancel(self, message):
+  number = message.params.get("requestId", 0)
+  one = self._pending.pop(number, None)
+  if one is None:
+   self._streams.withdraw(number)
+   return
+  self._take_back(one)
+  if one.sent:
+   params = message.json("params").owned({"requestId": str(one.sent)}).text
+   self._send(notification(CANCELLED, params))
+ def _take_back(self, one):
+  for question in one.questions:
+   self._say(notification(CANCELLED, obj(requestId=quote(question))))
+  one.questions = {}
+ def _replied(self, message):
+  question = str(message.id)
+  found = [one for one in self._pending.values() if question in one.questions]
+  for one in found:
+   refused = one.answered(question, message)
+   if refused:
+    self._take_back(one)
+    self._fail(one, f"asked the client for {refused} and was refused")
+   elif not one.questions:
+    self._again(one)
+ def _again(self, one):
+  one.sent = self._connection.mint()
+  self._make(one)
+ def tick(self, now):
+  for one in [*self._pending.values()]:
+   if one.due <= now:
+    self._again(one)
+   else:
+    self._effects.arm(one.due)
+ def receive(self, message):
+  if isinstance(message, Fragment):
+   if not message.method:
+    self._unmatched(message)
+  elif message.method is None:
+   self._answered(message)
+  elif message.id_text:
+   return
+  elif message.method == ACKNOWLEDGED:
+   self._streams.acknowledged(message)
+  elif message.method == CANCELLED:
+   self._streams.ended(minted(message.params.get("requestId")))
+  else:
+   self._say(notification(message.method, _unmarked(message)))
+ def _say(self, message):
+  self._effects.later(lambda: self._connection.receive(message))
+ def _owed(self):
+  return self._streams.awaited.union([one.sent for one in self._pending.values() if one.sent])
+ def _unmatched(self, said):
+  for answer in unmatched_answers(said, self._owed(), self._connection.name):
+   self._answered(answer)
+ def _answered(self, message):
+  sent = message.number
+  if sent in self._streams:
+   self._streams.ended(sent, message.raw("error") if message.is_error else "")
+   return
+  found = [one for one in self._pending.values() if sent and one.sent == sent]
+  if found:
+   self._ended(found[0], message)
+  elif message.is_response and sent < FIRST_ID and not self._unasked.takes(message):
+   self._unmatched(message)
+ def _ended(self, one, message):
+  number, said = str(one.number), message.json("result")
+  kind = said.value.get("resultType", "complete")
+  if message.is_error:
+   self._end(one, failure(number, _explained(message, one.client, self._connection.name)))
+  elif type(message.value("result")) is not dict:
+   self._fail(one, "answered with what is no result")
+  elif one.method == "server/discover":
+   self._declared = said.value.get("capabilities")
+   self._end(one, result(number, _introduction(said)))
+  elif one.client is None or one.client.is_modern:
+   if kind == "input_required":
+    text = attributed_input(said, self._connection.name, self._several)
+    message = result(number, text)
+   self._end(one, message.under(number))
+  elif kind == "input_required":
+   self._require(one, said)
+  elif kind == "complete":
+   wraps = one.wraps and said.value.get("isError", False) is not True
+   self._end(one, result(number, legacy_result(said, wraps)))
+  else:
+   shown = said.part("resultType")
+   how = f"answered with a result of type {shown}, which cannot be passed on"
+   self._fail(one, how)
+ def _end(self, one, message):
+  del self._pending[one.number]
+  self._say(message)
+ def _fail(self, one, reason):
+  text = error(INTERNAL_ERROR, f"Server '{self._connection.name}' {reason}")
+  self._end(one, failure(str(one.number), text))
+ def _require(self, one, required):
+  one.next_round(required)
+  if one.round > MAXIMUM_ROUNDS:
+   self._fail(one, f"asked for more than {MAXIMUM_ROUNDS} rounds of input")
+   return
+  if not required.value.get("inputRequests"):
+   one.due = self._effects.arm(self._effects.clock() + one.wait())
+   return
+  questions = one.questions_in(required)
+  if questions is None:
+   self._fail(one, "requires input of a kind that cannot be asked for")
+   return
+  for question in questions:
+   self._ask(one, question)
+ def _ask(self, one, question):
+  def ask():
+   if one.client is not None and question.id in one.questions:
+    self._ask_client(one.client, question)
+  self._effects.later(ask)
+
+def _explained(message, client, server):
+ value, code = message.value("error"), message.code
+ own = client is None or (client.is_modern and code == MISSING_CAPABILITY)
+ if own or code not in (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION):
+  return message.raw("error")
+ why = value.get("message")
+ why = why if type(why) is str else ""
+ if code == MISSING_CAPABILITY and type(value.get("data")) is dict:
+  needed = value["data"].get("requiredCapabilities")
+  names = ", ".join(needed) if type(needed) is dict else ""
+  why = f"{why}: {names}" if names else why
+ return error(INTERNAL_ERROR, f"Server '{server}' refused the request: {why}")
+
+def envelope(asking, info, level, meta):
+ said = {VERSION_KEY: quote(MODERN_VERSION), CAPABILITIES_KEY: asking}
+ if info:
+  said[INFO_KEY] = info
+ if level:
+  said[LEVEL_KEY] = quote(level)
+ rest = meta.strip()[1:].lstrip() if meta else "}"
+ return obj(said)[:-1] + ("" if rest == "}" else ",") + rest
+
+def _unmarked(message):
+ meta = message.params.get("_meta")
+ if type(meta) is not dict or SUBSCRIPTION_KEY not in meta:
+  return message.raw("params")
+ params = message.json("params")
+ rest = edited(params.part("_meta"), drop=(SUBSCRIPTION_KEY,))
+ return (
+  params.edited(drop=("_meta",)).text
+  if rest == "{}"
+  else params.edited(add={"_meta": rest}).text
+ )
+
+def _introduction(said):
+ versions = said.value.get("supportedVersions")
+ is_named = type(versions) is list and bool(versions)
+ add = {
+  "protocolVersion": quote(MODERN_VERSION) if is_named else "null",
+  "serverInfo": said.part("_meta", SERVER_KEY) or "{}",
+ }
+ return said.edited(drop=MODERN_MEMBERS, add=add).text
+
+def _is_askable(value):
+ method = value.get("method") if type(value) is dict else None
+ if type(method) is not str or method not in CLIENT_METHODS:
+  return False
+ return type(value.get("params")) in (dict, type(None))
+
+def _question(number, value, text):
+ params = value.get("params")
+ asked = "{}" if params is None else text[slice(*members(text)[0]["params"][1:])]
+ if params is not None and params.get("mode") == "url":
+  asked = Json(asked).owned({"elicitationId": quote(number)}).text
+ return request(number, value["method"], asked)
+""",
+    "modern.client": r"""
+from ..base.client import ModernRequest, is_enveloped
+from ..base.jsontext import Json, Malformed, edited, elements, obj, parse, place_of
+from ..base.message import Message, error, failure, notification, request, result
+from ..base.protocol import (
+ CANCELLED,
+ ENVELOPE,
+ INTERNAL_ERROR,
+ INVALID_PARAMS,
+ LEGACY,
+ LISTEN,
+ LOG_MESSAGE,
+ METHOD_NOT_FOUND,
+ METHODS,
+ OTHER,
+ PROGRESS,
+ RESOURCE_NOT_FOUND,
+ SERVER_MARK,
+ URL_ELICITATION_REQUIRED,
+)
+from ..modern.results import completed
+from ..modern.subscriptions import ASIDE, CALL, Subscription, subscription
+from ..serve.calls import tool_not_found, tool_of_nobody
+from ..serve.clients import attributed
+from ..serve.differences import same
+from ..serve.effects import FOREVER
+from ..serve.routing import ambiguity
+from ..start.values import quote
+STATE_MARK = "mcpagg:"
+SUSPENDED_SECONDS = 600.0
+MAXIMUM_SUSPENDED = 1000
+
+class PendingCall:
+ def __init__(self, port, asking):
+  self.request = asking
+  self.state = ""
+  self.deadline = FOREVER
+  self._port = port
+  self._router = port.router
+  self._plan = port.router.plan
+  self._asked = {}
+  self._outcome = None
+ @property
+ def is_known(self):
+  return self.request in self._router.clients
+ def start(self):
+  asking = self.request
+  asking.deliver = self.deliver
+  self._router.connect(asking)
+  if asking.level and "logging" in self._router.answers.declared:
+   self._say(request(ASIDE, "logging/setLevel", obj(level=quote(asking.level))))
+  ours = self._port.is_ours(asking.message)
+  params = _unenveloped(asking.message, ("requestState", "inputResponses") if ours else ())
+  self._say(request(CALL, asking.message.method or "", params))
+ def cancel(self, message):
+  params = Json(_unenveloped(message)).owned({"requestId": str(CALL)}).text
+  self._say(notification(CANCELLED, params))
+ def end(self):
+  if self.is_known:
+   self._router.disconnect(self.request)
+  if self.request.identifier:
+   self.request.release()
+ def _say(self, message):
+  self._router.receive(self.request, message)
+ def _answer(self, message):
+  self.request.connection.deliver(message)
+ def deliver(self, message):
+  asking = self.request
+  if message.method is None:
+   if message.id == CALL:
+    self._ended(message)
+  elif message.id_text:
+   self._require(message)
+  elif message.method == CANCELLED:
+   self._asked.pop(message.params["requestId"], None)
+  elif asking.identifier and message.method == PROGRESS:
+   if asking.token:
+    params = message.json("params").owned({"progressToken": asking.token}).text
+    self._answer(notification(PROGRESS, params))
+  elif asking.identifier and message.method == LOG_MESSAGE and asking.level:
+   self._answer(message)
+ def _ended(self, message):
+  asking = self.request
+  if not asking.identifier:
+   self._outcome = message
+   return
+  self._port.ended(self)
+  if message.is_error:
+   self._failed(message)
+  elif type(message.value("result")) is not dict:
+   refusal = error(INTERNAL_ERROR, "The server answered with what is no result")
+   self._answer(failure(asking.identifier, refusal))
+  else:
+   method = asking.message.method or ""
+   answer = completed(message.json("result"), self._plan, method)
+   self._answer(result(asking.identifier, answer))
+ def _failed(self, message):
+  code, text = message.code, message.raw("error")
+  method, params = self.request.message.method or "", self.request.message.params
+  if code == URL_ELICITATION_REQUIRED and self._requires_visits(message):
+   return
+  if code == URL_ELICITATION_REQUIRED:
+   text = Json(text).owned({"code": str(INTERNAL_ERROR)}).text
+  elif code == RESOURCE_NOT_FOUND:
+   uri = params.get("uri")
+   data = {"data": obj(uri=quote(uri))} if type(uri) is str else {}
+   text = Json(text).owned({"code": str(INVALID_PARAMS), **data}).text
+  elif method == "tools/call" and _names_no_tool(text, params.get("name")):
+   text = error(INVALID_PARAMS, f"Unknown tool: {params['name']}")
+  self._answer(failure(self.request.identifier, text))
+ def _requires_visits(self, message):
+  asking = self.request
+  if not _may_be_asked(asking) or not _visits_urls(asking):
+   return False
+  server, several = self._port.server_of(asking.message), len(self._router.children) > 1
+  for number, params in enumerate(_visits(message)):
+   asked = params
+   if server:
+    asked = attributed("elicitation/create", Json(params), server, several)
+   self._asked[-1 - number] = "elicitation/create", _modern_params(asked)
+  if self._asked:
+   self._suspend()
+  return bool(self._asked)
+ def _require(self, message):
+  number = message.number
+  if not _may_be_asked(self.request):
+   refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
+   self._port.later(lambda: self._say(failure(str(number), refusal)))
+   return
+  self._asked[number] = message.method or "", _modern_params(message.params_text)
+  if self.request.identifier:
+   self._suspend()
+ def _suspend(self):
+  self.state = self._port.suspended(self)
+  self.deadline = self._router.effects.arm(self._router.effects.clock() + SUSPENDED_SECONDS)
+  asked = {
+   str(number): obj(method=quote(method), params=params)
+   for number, (method, params) in self._asked.items()
+  }
+  text = obj(
+   resultType='"input_required"',
+   requestState=quote(self.state),
+   inputRequests=obj(asked),
+   _meta=self._plan.signature,
+  )
+  identifier, self.request.identifier = self.request.identifier, ""
+  self._answer(result(identifier, text))
+ def is_resumed_by(self, retry):
+  own = ("_meta", "requestState", "inputResponses")
+  call = self.request.message
+  first, second = ({n: v for n, v in m.params.items() if n not in own} for m in (call, retry))
+  return call.method == retry.method and same(first, second)
+ def resume(self, retry):
+  asking = self.request
+  asking.connection = retry.connection
+  asking.resume(retry.message)
+  for number, text in self._answers():
+   del self._asked[number]
+   if self.is_known:
+    self._say(result(str(number), text))
+  if self._outcome is not None:
+   self._asked = {}
+   outcome, self._outcome = self._outcome, None
+   self._ended(outcome)
+  elif self._asked:
+   self._suspend()
+  elif not self.is_known:
+   self._port.start(retry)
+ def _answers(self):
+  params = self.request.message.json("params")
+  given = params.value.get("inputResponses")
+  if type(given) is not dict:
+   return []
+  answered = [number for number in self._asked if type(given.get(str(number))) is dict]
+  return [(number, params.part("inputResponses", str(number))) for number in answered]
+
+class ModernClients:
+ def __init__(self, router, mint):
+  self.router = router
+  self.later = router.effects.later
+  self._mint = mint
+  self._mark = f"{STATE_MARK}{mint()}:"
+  self._calls = {}
+  self._subscriptions = {}
+  self._suspended = {}
+ @property
+ def is_idle(self):
+  return not (self._calls or self._subscriptions or self._suspended)
+ def receive(self, client, message):
+  if message.method == CANCELLED and not message.id_text:
+   return self._cancel(client, message)
+  if message.id is None or message.method in (None, "initialize"):
+   return False
+  if not is_enveloped(message):
+   return False
+  first = client.starter is None
+  asking = ModernRequest(client, message)
+  answer = self.router.answers.answer_modern(asking)
+  if answer is not None:
+   client.deliver(answer)
+  elif ambiguity(message):
+   refusal = error(INVALID_PARAMS, ambiguity(message))
+   client.deliver(failure(asking.identifier, refusal))
+  elif message.method == LISTEN:
+   self._listen(asking)
+  elif self.is_ours(message):
+   self._resume(asking)
+  elif message.params.get("requestState") is not None and self._knows_no_state(asking):
+   self._refuse(asking)
+  else:
+   self.start(asking)
+  if first and client.starter is not None:
+   self.router.want_children(client.starter)
+  return True
+ def start(self, asking):
+  self._calls[asking] = call = PendingCall(self, asking)
+  call.start()
+ def _listen(self, asking):
+  wanted = subscription(asking, self.router)
+  if wanted is not None:
+   self._subscriptions[asking] = wanted
+   wanted.start()
+ def is_ours(self, message):
+  return _state_of(message).startswith(self._mark)
+ def suspended(self, call):
+  self._calls.pop(call.request, None)
+  if len(self._suspended) == MAXIMUM_SUSPENDED:
+   oldest = self._suspended.pop(next(iter(self._suspended)))
+   self.later(oldest.end)
+  state = self._mark + self._mint()
+  self._suspended[state] = call
+  return state
+ def _resume(self, retry):
+  call = self._suspended.get(_state_of(retry.message))
+  if call is None or not call.is_resumed_by(retry.message):
+   self._refuse(retry)
+   return
+  del self._suspended[call.state]
+  if call.is_known:
+   self._calls[call.request] = call
+  call.resume(retry)
+ def _refuse(self, asking):
+  why = "Unknown or expired requestState, or of another call: make the request anew without"
+  asking.connection.deliver(failure(asking.identifier, error(INVALID_PARAMS, why)))
+ def _knows_no_state(self, asking):
+  message, servers = asking.message, self.router.servers
+  row = METHODS.get(message.method or "", OTHER)
+  name = message.params.get(row.member) if row.asks else None
+  if type(name) is not str:
+   return True
+  if row.member == "uri":
+   owners = [child.name for child in self.router.resources.owners(name)]
+  else:
+   server = self.server_of(message)
+   owners = [server] if server in servers else []
+   if not owners:
+    return False
+  return all(servers[owner].shared(asking).era == LEGACY for owner in owners)
+ def server_of(self, message):
+  kind = METHODS.get(message.method or "", OTHER).kind
+  name = message.params.get("name")
+  items = self.router.names.named(kind, name) if kind and type(name) is str else []
+  return items[0].server if len(items) == 1 else ""
+ def ended(self, call):
+  self._calls.pop(call.request, None)
+  self.later(call.end)
+ def _cancel(self, client, message):
+  key = message.params.get("requestId")
+  found = [
+   asking
+   for asking in (*self._subscriptions, *self._calls)
+   if asking.connection is client
+   and type(key) is type(asking.message.id)
+   and asking.message.id == key
+  ]
+  if not found:
+   return False
+  call = self._calls.pop(found[-1], None)
+  if call is not None:
+   call.cancel(message)
+  (call or self._subscriptions.pop(found[-1])).end()
+  return True
+ def close(self, client):
+  for asking in [one for one in self._calls if one.connection is client]:
+   self._calls.pop(asking).end()
+  for asking in [one for one in self._subscriptions if one.connection is client]:
+   self._subscriptions.pop(asking).end()
+ def tick(self, now):
+  for subscribed in [*self._subscriptions.values()]:
+   subscribed.tick(now)
+  for state, call in [*self._suspended.items()]:
+   if call.deadline <= now:
+    self._suspended.pop(state).end()
+   else:
+    self.router.effects.arm(call.deadline)
+ def end_subscriptions(self):
+  subscriptions, self._subscriptions = self._subscriptions, {}
+  for subscribed in subscriptions.values():
+   subscribed.finish()
+ def owes(self, client):
+  return any(asking.connection is client for asking in self._calls)
+
+def _state_of(message):
+ state = message.params.get("requestState")
+ return state if type(state) is str else ""
+
+def _unenveloped(message, drop=()):
+ params = message.json("params")
+ if type(params.value.get("_meta")) is not dict:
+  return params.edited(drop=drop).text
+ meta = edited(params.part("_meta"), drop=ENVELOPE)
+ if meta == "{}":
+  return params.edited(drop=("_meta", *drop)).text
+ return params.edited(drop=drop, add={"_meta": meta}).text
+
+def _modern_params(params):
+ mark = Json(params).part("_meta", SERVER_MARK)
+ add = {"_meta": obj({SERVER_MARK: mark})} if mark else {}
+ return edited(params, drop=("_meta", "task", "elicitationId"), add=add)
+
+def _may_be_asked(request):
+ return METHODS.get(request.message.method or "", OTHER).asks
+
+def _visits_urls(request):
+ return "url" in parse(request.capabilities.get("elicitation", "{}"))
+
+def _names_no_tool(text, name):
+ return type(name) is str and text in (tool_not_found(name), tool_of_nobody(name))
+
+def _visits(message):
+ text = message.raw("error")
+ try:
+  found = [*elements(text, place_of(text, ("data", "elicitations"))[0])]
+ except Malformed:
+  return []
+ return [text[start:end] for value, start, end in found if type(value) is dict]
+""",
+    "modern.results": r"""
+from ..base.jsontext import Json, obj
+from ..base.message import result
+from ..base.protocol import METHODS, OTHER, SERVER_KEY
+UNCACHED = {"ttlMs": "0", "cacheScope": '"private"'}
+_OURS = ("resultType", "inputRequests", "requestState", "_meta", *UNCACHED)
+MODERN_MEMBERS = ("resultType", "ttlMs", "cacheScope")
+
+def completed(said, plan, method):
+ value = said.value
+ add = {}
+ if value.get("resultType", "complete") == "complete":
+  if "resultType" not in value:
+   add["resultType"] = '"complete"'
+  if method == "tools/call" and "content" not in value:
+   add["content"] = "[]"
+  if METHODS.get(method, OTHER).cached:
+   add.update({name: hint for name, hint in UNCACHED.items() if name not in value})
+ meta = value.get("_meta")
+ if type(meta) is not dict:
+  add["_meta"] = plan.signature
+ elif SERVER_KEY not in meta:
+  add["_meta"] = Json(said.part("_meta")).owned({SERVER_KEY: plan.info}).text
+ return said.owned(add, _OURS)
+
+def unasking(answer):
+ said = answer.json("result")
+ if said.value.get("resultType", "complete") == "complete":
+  return answer
+ plain = said.edited(drop=("resultType", "inputRequests", "requestState"))
+ return result(answer.id_text, plain)
+
+def legacy_result(said, wraps):
+ value = said.value
+ add = {}
+ if "structuredContent" in value and (wraps or type(value["structuredContent"]) is not dict):
+  add["structuredContent"] = obj(result=said.part("structuredContent"))
+ return said.edited(MODERN_MEMBERS, add)
+""",
+    "modern.subscriptions": r"""
+from ..base.jsontext import obj, parse
+from ..base.message import error, failure, minted, notification, request, result
+from ..base.protocol import (
+ ACKNOWLEDGED,
+ CANCELLED,
+ INTERNAL_ERROR,
+ INVALID_PARAMS,
+ LISTEN,
+ METHOD_NOT_FOUND,
+ RESOURCE_UPDATED,
+ SUBSCRIPTION_KEY,
+)
+from ..start.values import quote
+LISTENABLE = {
+ "toolsListChanged": "tools",
+ "promptsListChanged": "prompts",
+ "resourcesListChanged": "resources",
+}
+CALL, ASIDE = 1, 2
+ACKNOWLEDGE_SECONDS = 10.0
+MAXIMUM_HELD = 1_000
+
+def subscription(asking, router):
+ wanted = asking.message.params.get("notifications")
+ if type(wanted) is dict:
+  return Subscription(asking, router, wanted)
+ refusal = error(INVALID_PARAMS, f"{LISTEN} needs notifications in params, an object")
+ asking.connection.deliver(failure(asking.identifier, refusal))
+ return None
+
+class Subscription:
+ def __init__(self, asking, router, wanted):
+  self.request = asking
+  self._router = router
+  self._effects = router.effects
+  declared = parse(router.plan.capabilities)
+  self._changes = [name for name in LISTENABLE if wanted.get(name) is True]
+  self._changes = [name for name in self._changes if _tells(declared, LISTENABLE[name])]
+  kinds = [LISTENABLE[name] for name in self._changes]
+  self._methods = {f"notifications/{kind}/list_changed" for kind in kinds}
+  self._methods.add(RESOURCE_UPDATED)
+  uris = _watchable(declared, wanted.get("resourceSubscriptions"))
+  self._unanswered = {ASIDE + number: uri for number, uri in enumerate(uris)}
+  self._watched = []
+  self._held = []
+  self._deadline = self._effects.arm(self._effects.clock() + ACKNOWLEDGE_SECONDS)
+ def start(self):
+  self.request.deliver = self.deliver
+  self.request.shake_hands()
+  self._router.connect(self.request)
+  for number, uri in [*self._unanswered.items()]:
+   asked = request(number, "resources/subscribe", obj(uri=quote(uri)))
+   self._router.receive(self.request, asked)
+  if not self._unanswered and self._held is not None:
+   self._acknowledge()
+ def deliver(self, message):
+  if message.method is None:
+   self._answered(message)
+  elif message.id_text:
+   refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
+   answer = failure(message.id_text, refusal)
+   self._effects.later(lambda: self._router.receive(self.request, answer))
+  else:
+   self._tell(message)
+ def _answered(self, message):
+  uri = self._unanswered.pop(message.number, None)
+  if uri is not None and not message.is_error:
+   self._watched.append(uri)
+  if uri is not None and not self._unanswered:
+   self._acknowledge()
+ def tick(self, now):
+  if self._held is None:
+   return
+  if self._deadline > now:
+   self._effects.arm(self._deadline)
+   return
+  unanswered, self._unanswered = self._unanswered, {}
+  for number in unanswered:
+   gone = notification(CANCELLED, obj(requestId=str(number)))
+   self._router.receive(self.request, gone)
+  self._acknowledge()
+ def _acknowledge(self):
+  honoured = dict.fromkeys(self._changes, "true")
+  if self._watched:
+   uris = ",".join([quote(uri) for uri in self._watched])
+   honoured["resourceSubscriptions"] = f"[{uris}]"
+  marked = obj(notifications=obj(honoured), _meta=self._mark())
+  self.request.connection.deliver(notification(ACKNOWLEDGED, marked))
+  held, self._held = self._held or [], None
+  for message in held:
+   self._tell(message)
+ def _tell(self, message):
+  if message.method not in self._methods:
+   return
+  if self._held is None:
+   params = message.json("params").owned({"_meta": self._mark()}).text
+   self.request.connection.deliver(notification(message.method or "", params))
+  elif len(self._held) < MAXIMUM_HELD:
+   self._held.append(message)
+ def _mark(self):
+  return obj({SUBSCRIPTION_KEY: self.request.identifier})
+ def end(self):
+  if self.request in self._router.clients:
+   self._router.disconnect(self.request)
+ def finish(self):
+  text = obj(resultType='"complete"', _meta=self._mark())
+  self.request.connection.deliver(result(self.request.identifier, text))
+
+def _tells(declared, capability):
+ kind = declared.get(capability)
+ return type(kind) is dict and kind.get("listChanged") is True
+
+def _watchable(declared, uris):
+ resources = declared.get("resources")
+ if type(resources) is not dict or not resources.get("subscribe") or type(uris) is not list:
+  return []
+ return list(dict.fromkeys([uri for uri in uris if type(uri) is str]))
+
+class Streams:
+ def __init__(
+  self,
+  connection,
+  enveloped,
+  answer,
+ ):
+  self._connection = connection
+  self._effects = connection.effects
+  self._enveloped = enveloped
+  self._answer = answer
+  self._open = {}
+ def __contains__(self, stream):
+  return stream in self._open
+ @property
+ def awaited(self):
+  return {stream for stream, (_, waiting) in self._open.items() if waiting}
+ def listen(self, declared):
+  known = declared if type(declared) is dict else {}
+  wanted = {name: "true" for name, kind in LISTENABLE.items() if _tells(known, kind)}
+  if wanted:
+   self._begin(obj(wanted), "", [])
+ def _begin(self, wanted, uri, identifiers):
+  stream = self._connection.mint()
+  self._open[stream] = uri, identifiers
+  params = self._enveloped(obj(notifications=wanted))
+  self._effects.send(self._connection.child, request(stream, LISTEN, params))
+ def subscribe(self, message):
+  uri = message.params["uri"]
+  waiting = [identifiers for known, identifiers in self._open.values() if known == uri]
+  if not waiting:
+   wanted = obj(resourceSubscriptions=f"[{quote(uri)}]")
+   self._begin(wanted, uri, [message.number])
+  elif waiting[0]:
+   waiting[0].append(message.number)
+  else:
+   self._done(message)
+ def withdraw(self, identifier):
+  for stream, (_, identifiers) in [*self._open.items()]:
+   if identifier in identifiers:
+    identifiers.remove(identifier)
+    if not identifiers:
+     self._close(stream)
+ def unsubscribe(self, message):
+  uri = message.params["uri"]
+  for stream in [s for s, (known, _) in self._open.items() if known == uri]:
+   self._close(stream)
+  self._done(message)
+ def _close(self, stream):
+  gone = notification(CANCELLED, obj(requestId=str(stream)))
+  self._effects.send(self._connection.child, gone)
+  self.ended(stream)
+ def acknowledged(self, message):
+  meta = message.params.get("_meta")
+  stream = minted(meta.get(SUBSCRIPTION_KEY)) if type(meta) is dict else 0
+  uri, identifiers = self._open.get(stream, ("", []))
+  honoured = message.params.get("notifications")
+  uris = honoured.get("resourceSubscriptions") if type(honoured) is dict else None
+  if not identifiers:
+   return
+  if type(uris) is list and uri in uris:
+   self._open[stream] = uri, []
+   for identifier in identifiers:
+    self._answer(result(str(identifier), "{}"))
+  else:
+   self._close(stream)
+ def ended(self, stream, why=""):
+  uri, identifiers = self._open.pop(stream, ("", []))
+  for identifier in identifiers:
+   unwatched = f"Server '{self._connection.name}' does not watch {uri}"
+   self._answer(failure(str(identifier), why or error(INTERNAL_ERROR, unwatched)))
+ def _done(self, message):
+  self._answer(result(message.id_text, "{}"))
+""",
+    "rare.drift": r"""
+from ..base.jsontext import parse
+from ..rare.secrecy import printable
+from ..serve.differences import SETS, same
+_TEXTS = ("title", "description", "icons")
+_OF_OBJECTS = ("properties", "required")
+SHOWN_NAMES = 20
+NAME_WIDTH = 100
+
+def drift_text(difference):
+ parts = (("+", difference.added), ("-", difference.removed), ("~", difference.changed))
+ signed = [(mark, name) for mark, names in parts for name in names]
+ shown = []
+ for mark, name in signed[:SHOWN_NAMES]:
+  found = f"({classes(*difference.changed[name])})" if mark == "~" else ""
+  text = mark + name + found
+  shown.append(text if len(text) <= NAME_WIDTH else f"{text[:NAME_WIDTH]}…")
+ more = f" and {len(signed) - SHOWN_NAMES} more" if len(signed) > SHOWN_NAMES else ""
+ return printable(" ".join(shown) + more)
+
+def classes(old, new):
+ before, now = parse(old.listed("")), parse(new.listed(""))
+ found = dict.fromkeys(
+  member_class(name, before.get(name), now.get(name))
+  for name in {**before, **now}
+  if not (name in before and name in now and same(before[name], now[name], SETS))
+ )
+ return ",".join(found)
+
+def member_class(name, before, now):
+ if name in _TEXTS:
+  return "text"
+ is_schema = name.endswith("Schema") or name == "arguments"
+ if not is_schema and name != "annotations":
+  return "other"
+ if name == "arguments":
+  before, now = arguments_schema(before), arguments_schema(now)
+ before, now = _without_texts(before), _without_texts(now)
+ if same(before, now, SETS):
+  return "text"
+ if not is_schema:
+  return "hint"
+ is_safe = _is_compatible(before, now, name == "outputSchema")
+ return "schema-compatible" if is_safe else "schema-breaking"
+
+def arguments_schema(arguments):
+ listed = arguments if type(arguments) is list else []
+ known = {str(one.get("name")): one for one in listed if type(one) is dict}
+ return {
+  "properties": {
+   name: {key: value for key, value in one.items() if key not in ("name", "required")}
+   for name, one in known.items()
+  },
+  "required": [name for name, one in known.items() if one.get("required") is True],
+ }
+
+def _is_compatible(before, now, output):
+ if before is None or now is None:
+  return (before is None) == output
+ if type(before) is not dict or type(now) is not dict:
+  return same(before, now, SETS)
+ rest = [{key: one[key] for key in one if key not in _OF_OBJECTS} for one in (before, now)]
+ if not same(rest[0], rest[1], SETS):
+  return False
+ old, new = (_object(one.get("properties")) for one in (before, now))
+ had, has = (_names(one.get("required")) for one in (before, now))
+ if old.keys() - new.keys() or new.keys() & had - old.keys():
+  return False
+ if had - has if output else has - had:
+  return False
+ return all(_is_compatible(old[name], new[name], output) for name in old)
+
+def _object(value):
+ return value if type(value) is dict else {}
+
+def _names(value):
+ return {name for name in value if type(name) is str} if type(value) is list else set()
+
+def _without_texts(value):
+ if type(value) is list:
+  return [_without_texts(part) for part in value]
+ if type(value) is not dict:
+  return value
+ return {
+  name: _without_texts(part)
+  for name, part in value.items()
+  if name not in ("title", "description") or type(part) is not str
+ }
+""",
+    "rare.memory": r"""
+import _thread
+from time import sleep
+from ..base.polling import LINUX
+_PARAMETERS = {-8: 1, -3: 1 << 25, -1: 1 << 30}
+FREE_SECONDS = 1.0
+_is_planned = _thread.allocate_lock()
+
+def keep_memory():
+ for number, value in _PARAMETERS.items():
+  _call("mallopt", number, value)
+
+def return_memory():
+ if LINUX and _is_planned.acquire(False):
+  try:
+   _thread.start_new_thread(_return, ())
+  except RuntimeError:
+   _is_planned.release()
+
+def _return():
+ sleep(FREE_SECONDS)
+ _is_planned.release()
+ _call("malloc_trim", 0)
+
+def _call(name, *arguments):
+ if not LINUX:
+  return
+ try:
+  import ctypes
+  ctypes.CDLL(None)[name](*arguments)
+ except Exception:
+  return
+""",
+    "rare.names": r"""
+PORTABLE_LIMIT = 50
+_HASH_LENGTHS = (6, 12, 32)
+_PORTABLE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
+
+def exposed_name(server, tool, row, separator):
+ renamed = row.get("rename", {}).get(tool)
+ return renamed if renamed is not None else server + separator + tool
+
+def portable_names(exposed):
+ names = {name: _cleaned(name) for name in exposed}
+ for length in _HASH_LENGTHS:
+  count = {}
+  for short in names.values():
+   count[short] = count.get(short, 0) + 1
+  for name, short in names.items():
+   taken = short in names and short != name
+   if count[short] > 1 or taken or not 0 < len(short) <= PORTABLE_LIMIT:
+    names[name] = _hashed(name, length)
+ return names
+
+def prefix_of(name, servers, separator):
+ known = prefixes(servers, separator)
+ return next((server for server, prefix in known if name.startswith(prefix)), None)
+
+def prefixes(servers, separator):
+ spelled = [(server, (server + separator, f"{_cleaned(server)}_")) for server in servers]
+ found = [(server, prefix) for server, both in spelled for prefix in both if prefix != "_"]
+ return sorted(found, key=lambda pair: -len(pair[0]))
+
+def hashed_name(name):
+ return _hashed(name, _HASH_LENGTHS[0])
+
+def name_new(
+ items, catalogue, server, row, options):
+ taken = {}
+ for other in [item for items_ in catalogue.live.values() for item in items_]:
+  taken[other.exposed] = taken[other.portable] = other.server, other.original
+ for exposed, route in catalogue.routes.items():
+  taken[exposed] = taken[route[2]] = route[0], route[1]
+ is_anothers = _foreign(server, row, catalogue.servers, options)
+ named = []
+ for item in items:
+  if options.names != "bare":
+   item.exposed = exposed_name(server, item.original, row, options.separator)
+  owner = server, item.original
+  if taken.get(item.exposed, owner) == owner and is_anothers(item.exposed):
+   item.exposed = hashed_name(item.exposed)
+  if taken.setdefault(item.exposed, owner) == owner:
+   named.append(item)
+ portable = portable_names([*taken])
+ for item in named:
+  item.portable = portable[item.exposed]
+  if item.portable != item.exposed and is_anothers(item.portable):
+   item.portable = hashed_name(item.exposed)
+ return named
+
+def _foreign(
+ server, row, servers, options):
+ chosen = frozenset(row.get("rename", {}).values())
+ known = prefixes([name for name in servers if name], options.separator)
+ def is_anothers(name):
+  owner = next((owner for owner, prefix in known if name.startswith(prefix)), server)
+  return options.names != "bare" and name not in chosen and owner != server
+ return is_anothers
+
+def _cleaned(name):
+ text = "".join([char if char in _PORTABLE else "_" for char in name])
+ while "__" in text:
+  text = text.replace("__", "_")
+ return text.strip("_")
+
+def _hashed(name, length):
+ from hashlib import sha256
+ mark = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:length]
+ return f"{_cleaned(name)[: PORTABLE_LIMIT - length - 1].rstrip('_-') or 'tool'}_{mark}"
+""",
+    "rare.needs": r"""
+from ..spawn.launch import (
+ Location,
+ MissingVariables,
+ mentioned_by_all,
+ prepare,
+ strings,
+)
+from ..spawn.nesting import standing_above
+from ..spawn.variables import references
+from ..start.opening import ABOVE
+
+def endless(plan, environ):
+ above = standing_above(plan.tables, plan.servers, environ)
+ names = ", ".join([f"'{name}'" for name in above])
+ if not above:
+  return ""
+ return (
+  f"nothing was started: its own server {names} has started this proxy, which would start"
+  " itself without end; take what starts it out of that server's entry (or unset"
+  f" {ABOVE}, if that server has ended)"
+ )
+
+def uses(row):
+ own = row.get("env", {})
+ return [
+  (location, name, default)
+  for location, text in strings(row)
+  for name, default in references(text)
+  if name not in own or location == Location("env", name)
+ ]
+
+def unset(
+ rows, environ, folder):
+ known = mentioned_by_all(rows)
+ missing = {name: _unset_for(name, rows, environ, folder, known) for name in rows}
+ return {name: problem for name, problem in missing.items() if problem is not None}
+
+def _unset_for(
+ name, rows, environ, folder, known):
+ try:
+  prepare(name, rows, environ, folder, known=known)
+ except MissingVariables as problem:
+  return problem
+ except (OSError, ValueError):
+  return None
+ return None
+""",
+    "rare.odd_lines": r"""
+from contextlib import suppress
+from ..base.jsontext import Malformed, members, read_members, skip, value_at
+from ..base.message import Fragment, decode, is_id, read_message
+from ..rare.secrecy import printable
+_BETWEEN = " \t\r\n[],"
+_MARK = '"jsonrpc"'
+SHOWN_CHARACTERS = 60
+
+def odd_line(line, redact):
+ try:
+  text, oddity = decode(line), ""
+ except Malformed as problem:
+  text = decode(line.decode("utf-8", "replace").encode("utf-8"))
+  oddity = f"{problem}; such bytes are read as U+FFFD"
+ found, passed_over = _parts(text)
+ return found, oddity or _shown(redact(passed_over))
+
+def _parts(text):
+ found = []
+ passed_over = ""
+ end, start = 0, text.find("{")
+ while start >= 0:
+  if not _is_object(text, start):
+   start = text.find("{", start + 1)
+   continue
+  words = text[end:start].strip(_BETWEEN)
+  try:
+   _, after = members(text, start)
+   found += _messages(text[start:after])
+  except Malformed as problem:
+   if words and text.find(_MARK, start) < 0:
+    break
+   found += _unreadable(text[start:], str(problem))
+   after = len(text)
+  passed_over = passed_over or words
+  end, start = after, text.find("{", after)
+ return found, passed_over or text[end:].strip(_BETWEEN)
+
+def _is_object(text, start):
+ index = skip(text, start + 1)
+ if text[index : index + 1] != '"':
+  return text[index : index + 1] == "}"
+ try:
+  index = skip(text, value_at(text, index)[1])
+ except Malformed:
+  return False
+ return text[index : index + 1] == ":"
+
+def _messages(text):
+ message = read_message(text)
+ is_log = not message.id_text and message.method is None and not message.is_response
+ if is_log or not message.contradiction:
+  return [message]
+ return _fragments(text, message.contradiction)
+
+def _unreadable(text, problem):
+ if text.count(_MARK) > 1:
+  return [Fragment(None, "", problem)]
+ return _fragments(text, problem)
+
+def _fragments(text, problem):
+ said = _AllIds()
+ with suppress(Malformed):
+  read_members(text, 0, said)
+ method = None if {"result", "error"} & said.keys() else said.get("method", (None,))[0]
+ ids = [one if is_id(one) else None for one in said.ids] or [None]
+ return [Fragment(one, method if type(method) is str else "", problem) for one in ids]
+
+class _AllIds(dict[str, "tuple[Any, int, int]"]):
+ def __init__(self):
+  super().__init__()
+  self.ids = []
+ def __setitem__(self, name, member):
+  super().__setitem__(name, member)
+  if name == "id":
+   self.ids.append(member[0])
+
+def _shown(text):
+ if not text:
+  return ""
+ return f'"{printable(text[:SHOWN_CHARACTERS])}"'
+""",
+    "rare.reasons": r"""
+import os
+from ..rare.secrecy import where
+from ..spawn.launch import MORE_FOLDERS, MissingVariables
+from ..spawn.platforms import WINDOWS, find_program
+from ..start.values import quote
+OFTEN_USED_FOLDERS = (
+ "/opt/homebrew/bin",
+ "/home/linuxbrew/.linuxbrew/bin",
+ "/usr/local/bin",
+ "~/.local/bin",
+ "~/.nvm/versions/node/*/bin",
+ "~/.local/share/fnm/node-versions/*/installation/bin",
+ "~/Library/Application Support/fnm/node-versions/*/installation/bin",
+ "~/.local/share/mise/installs/node/*/bin",
+ "~/.volta/bin",
+ "~/.bun/bin",
+ "~/.deno/bin",
+ "~/.cargo/bin",
+ "~/.asdf/shims",
+ "~/.local/share/mise/shims",
+ "~/.pyenv/shims",
+)
+OFTEN_USED_ON_WINDOWS = (
+ "%ProgramFiles%\\nodejs",
+ "%APPDATA%\\npm",
+ "%USERPROFILE%\\.local\\bin",
+ "%APPDATA%\\fnm\\node-versions\\*\\installation",
+ "%LOCALAPPDATA%\\Volta\\bin",
+ "%ProgramFiles%\\Volta",
+ "%USERPROFILE%\\.bun\\bin",
+ "%USERPROFILE%\\scoop\\shims",
+ "%ProgramFiles%\\Docker\\Docker\\resources\\bin",
+)
+SHEBANG_LIMIT = 256
+NOT_FOUND = 127
+CRASHES = {
+ 0xC0000005: "access violation",
+ 0xC00000FD: "stack overflow",
+ 0xC0000135: "a DLL was not found",
+ 0xC0000142: "a DLL could not be initialized",
+ 0xC0000374: "heap corruption",
+ 0xC0000409: "it aborted",
+}
+REASONS = ("error", "fatal", "panic", "exception", "traceback", "cannot", "failed", "not found")
+REASON_LINES = 3
+FIRST_LINES = 2
+GAP = "…"
+INTERRUPTED = 0xC000013A
+FIRST_CRASH = 0xC0000000
+
+def why_not_started(problem, launch):
+ if not isinstance(problem, (MissingVariables, OSError, ValueError)):
+  why = f"{where(problem)}: {problem}"
+ elif isinstance(problem, FileNotFoundError) and launch and not os.path.isabs(launch.argv[0]):
+  why = not_found(launch.argv[0], launch.env)
+ else:
+  why = str(problem)
+ return launch.redact(why) if launch is not None else why
+
+def not_found(command, env):
+ path = env.get("PATH", "")
+ remedy = _entry_remedy(command, env) or where_to_find(command)
+ return f"{command} is not on the PATH: searched {path}; {remedy}"
+
+def _entry_remedy(command, env):
+ path, form = os.environ.get("PATH", ""), os.environ.get(MORE_FOLDERS)
+ place = often_used_place(command)
+ if not place or env.get("PATH", "") != os.pathsep.join(filter(None, [form, path])):
+  return ""
+ lacking = [name for name, found in interpreters(place, env) if found is None]
+ places = [place, *filter(None, map(often_used_place, lacking))]
+ folders = list(dict.fromkeys(map(os.path.dirname, places)))
+ if form is not None:
+  whole = os.pathsep.join([*folders, *filter(None, [form])])
+  return f"write {whole} in the field PATH of the extension"
+ entry = f'"env": {{"PATH": {quote(os.pathsep.join([*folders, path]))}}}'
+ return (
+  f"write {entry} in the entry of this proxy in your client, or {place} as `command`,"
+  " and compile again"
+ )
+
+def where_to_find(command):
+ if command == "nvm":
+  return "nvm is a function of a shell: write the path that `nvm which current` prints"
+ place = often_used_place(command)
+ if place:
+  return f"write {place} as `command`, or add its folder to PATH in `env`"
+ return "install it, or write its absolute path"
+
+def often_used_place(command):
+ for pattern in OFTEN_USED_ON_WINDOWS if WINDOWS else OFTEN_USED_FOLDERS:
+  for folder in _matching(os.path.expandvars(os.path.expanduser(pattern))):
+   place = find_program(command, {"PATH": folder}, "")
+   if place is not None:
+    return place
+ return ""
+
+def _matching(pattern):
+ before, star, after = pattern.partition("*")
+ if not star:
+  return [pattern]
+ try:
+  names = sorted(os.listdir(before), key=_version, reverse=True)
+ except OSError:
+  return []
+ return [before + name + after for name in names]
+
+def _version(name):
+ return [int(part) for part in name.lstrip("v").split(".") if part.isdigit()]
+
+def interpreters(program, env):
+ found = program
+ for _ in range(4):
+  line = shebang(found) if found else None
+  name = interpreter(line) if line else ""
+  if not name:
+   return
+  found = find_program(name, env, "")
+  yield name, found
+
+def shebang(script):
+ try:
+  with open(script, "rb") as file:
+   line = file.read(SHEBANG_LIMIT).partition(b"\n")[0]
+ except OSError:
+  return None
+ return os.fsdecode(line[2:]) if line.startswith(b"#!") else None
+
+def interpreter(line):
+ words = line.split()
+ if words and os.path.basename(words[0]) == "env":
+  return next((w for w in words[1:] if w[0] != "-" and "=" not in w), words[0])
+ return words[0] if words else ""
+
+def how_ended(status, launch):
+ ended = describe(status)
+ if status == NOT_FOUND and not WINDOWS:
+  for name, found in interpreters(launch.argv[0], launch.env):
+   if found is None:
+    return f"{ended}: {not_found(name, launch.env)}"
+ return ended
+
+def describe(status):
+ if status == INTERRUPTED:
+  return "was interrupted"
+ if status >= FIRST_CRASH:
+  known = CRASHES.get(status)
+  return f"crashed with 0x{status:08X}" + (f" ({known})" if known else "")
+ if status >= 0:
+  return f"exited with status {status}"
+ import signal
+ try:
+  return f"was killed by {signal.Signals(-status).name}"
+ except ValueError:
+  return f"was killed by signal {-status}"
+
+def crashed(status):
+ return status < 0 or status >= FIRST_CRASH
+
+def telling(lines, most, is_whole):
+ if len(lines) > most:
+  lines = [line for line in lines if not line.lstrip().startswith("-")] or lines
+ if len(lines) <= most:
+  return list(lines)
+ reasons = [number for number, line in enumerate(lines) if _gives_reason(line)]
+ kept = {*reasons[:REASON_LINES], *range(FIRST_LINES if is_whole else 0)}
+ kept.update(range(len(lines) - most + len(kept), len(lines)))
+ shown = []
+ before = 0
+ for number in sorted(kept):
+  if shown and number > before + 1:
+   shown.append(GAP)
+  shown.append(lines[number])
+  before = number
+ return shown
+
+def _gives_reason(line):
+ words = line.lower()
+ return any(reason in words for reason in REASONS)
+""",
+    "rare.resources": r"""
+from ..base.jsontext import obj
+from ..base.message import Message, result
+from ..base.protocol import (
+ APART,
+ INVALID_PARAMS,
+ METHODS,
+ PAGE_SCHEME,
+ RESOURCE_NOT_FOUND,
+ SKILLS_EXTENSION,
+)
+from ..base.templates import fits, folder_of, lies_in
+from ..serve.connection import Call
+from ..serve.lifecycle import DOWN
+from ..serve.listing import hides_address
+from ..serve.routing import CompletionCall
+from ..start.values import quote
+SKILL_METHODS = frozenset(m for m, row in METHODS.items() if row.capability == SKILLS_EXTENSION)
+
+class SubscriptionCall(Call):
+ __slots__ = ("_origins",)
+ def __init__(
+  self, client, message, uri, own, origins):
+  super().__init__(client, message, uri, _replaced(uri, own, "uri"), own)
+  self._origins = origins
+ def succeeded(self, server, message):
+  if self.method == "resources/subscribe":
+   self.client.watched[self.name] = server, self.original
+   if self.original == self.name:
+    self._origins.add(self.name, server)
+  else:
+   self.client.watched.pop(self.name, None)
+  return message
+ def failed(self):
+  if self.method == "resources/subscribe":
+   self.client.watched.pop(self.name, None)
+
+class ResourceRouting:
+ def __init__(
+  self,
+  answers,
+  children,
+  clients,
+  origins,
+  dispatch,
+ ):
+  self._answers = answers
+  self._catalogues = answers.catalogues
+  self._children = children
+  self._clients = clients
+  self._origins = origins
+  self._dispatch = dispatch
+  self._guarded = answers.plan.options.on_drift == "refuse"
+ def request(self, client, message):
+  uri = message.params.get("uri")
+  if type(uri) is not str:
+   text = f"{message.method} needs a uri in params"
+   self._dispatch.deny(client, message, INVALID_PARAMS, text)
+  elif message.method == "resources/unsubscribe":
+   self._unsubscribe(client, message, uri)
+  else:
+   self._find(client, message, uri)
+ def _find(self, client, message, uri):
+  method = message.method or ""
+  owners, own = self._meant(uri) or (self._listers(method, uri), uri)
+  if not owners and self._dispatch.refuse_withheld(client, message, own):
+   return
+  several = [] if owners else self._told(uri)
+  owners = owners or ([] if several else self._holders(method, uri))
+  if owners:
+   self._dispatch.send(self._call(client, message, uri, own), owners)
+  elif method in SKILL_METHODS and not several:
+   text = f"No skill is served at {uri}"
+   self._dispatch.deny(client, message, INVALID_PARAMS, text)
+  else:
+   say = f"; say {' or '.join(several)}" if several else ""
+   text, data = f"Resource not found: {uri}{say}", obj(uri=quote(uri))
+   self._dispatch.deny(client, message, RESOURCE_NOT_FOUND, text, data)
+ def _meant(self, uri):
+  if not (self._answers.has_addresses and uri.startswith(APART)):
+   return None
+  meant = self._answers.addresses().meant(uri, self._origins.of)
+  if meant is None:
+   return None
+  child, own = self._children[meant[0]], meant[1]
+  return ([] if hides_address(own, child.row) else [child]), own
+ def _told(self, uri):
+  if not (self._answers.has_addresses and uri.startswith(APART)):
+   return []
+  addresses = self._answers.addresses()
+  told = [addresses.told(uri, server) for server in sorted(addresses.owners(uri)) if server]
+  return [one for one in told if one != uri]
+ def _listers(self, method, uri):
+  kinds = ("skills", "resources") if method in SKILL_METHODS else ("resources",)
+  items = [self._catalogues[kind].find(uri) for kind in kinds]
+  found = [self._children[item.server] for item in items if item is not None]
+  return found[:1] if found and not self._told(uri) else []
+ def _call(self, client, message, uri, own):
+  if message.method in ("resources/subscribe", "resources/unsubscribe"):
+   return SubscriptionCall(client, message, uri, own, self._origins)
+  return Call(client, message, uri, _replaced(uri, own, "uri"), own)
+ def _unsubscribe(self, client, message, uri):
+  server, own = client.watched.pop(uri, ("", uri))
+  if not server:
+   self._find(client, message, uri)
+   return
+  child = self._dispatch.serving(client, server)
+  if not child.lifecycle.is_ready or child.is_watched(own):
+   client.deliver(result(message.id_text, "{}"))
+  else:
+   self._dispatch.send(self._call(client, message, uri, own), [child])
+ def complete(self, client, message, uri):
+  owners, own = self._meant(uri) or ([], uri)
+  if not owners:
+   item = self._catalogues["templates"].find(uri)
+   owners = [self._children[item.server]] if item is not None else self.owners(uri)
+  able = [child for child in owners if "completions" in child.lifecycle.declared]
+  if owners:
+   call = CompletionCall(client, message, uri, _replaced(uri, own, "ref", "uri"), own)
+   self._dispatch.send(call, able or owners)
+  else:
+   self._dispatch.deny(client, message, INVALID_PARAMS, f"Nothing to complete: {uri}")
+ def _holders(self, method, uri):
+  owners = self.owners(uri)
+  if method in SKILL_METHODS:
+   skilled = [self._children[name] for name in self._answers.plan.skilled]
+   likely = [child for child in owners if child in skilled]
+   return likely if self._guarded else list(dict.fromkeys([*likely, *skilled]))
+  if method == "resources/subscribe":
+   return [child for child in owners if _tells_of_resources(child)] or owners
+  return owners
+ def owners(self, uri):
+  item = self._catalogues["resources"].find(uri)
+  if item is not None:
+   return [self._children[item.server]]
+  servers = [server for server in self._children if self._fits(server, uri)]
+  if not self._guarded:
+   servers += [self._origins.of(uri) or ""]
+  if uri.startswith(PAGE_SCHEME):
+   tools = self._catalogues["tools"]
+   servers += [s for s in self._children if any(i.names(uri) for i in tools.served(s))]
+  if not self._guarded:
+   servers += [s for s, c in self._children.items() if "resources" in c.lifecycle.declared]
+  owners = [self._children[name] for name in dict.fromkeys(servers) if name]
+  shown = [child for child in owners if not hides_address(uri, child.row)]
+  return sorted(shown, key=lambda child: child.state == DOWN)
+ def _fits(self, server, uri):
+  templates, skills = self._catalogues["templates"], self._catalogues["skills"]
+  return any(fits(item.original, uri) for item in templates.served(server)) or any(
+   lies_in(uri, folder_of(item.original)) or item.names(uri)
+   for item in skills.served(server)
+  )
+
+def _replaced(uri, own, *path):
+ return path if own != uri else ()
+
+def _tells_of_resources(child):
+ declared = child.lifecycle.declared.get("resources")
+ return type(declared) is dict and declared.get("subscribe") is True
+""",
+    "rare.secrecy": r"""
+import binascii
+import re
+from ..spawn.variables import percent_encoded
+from ..start.values import quote
+NOTHING = 0
+LIKELY = 1
+SURE = 2
+_FOREIGN = ("passwort", "kennwort", "motdepasse", "contrasena", "contraseña", "wachtwoord")
+PASSWORDS = ("password", "passwords", "passwd", "passphrase", *_FOREIGN)
+_SECRETS = ("token", "secret", "secrets", "jwt", *PASSWORDS)
+_API_KEYS = ("apikey", "apikeys", "appkey", "accesskey", "accesskeyid", "authkey", "rolekey")
+_OTHER_KEYS = ("secretkey", "privatekey", "masterkey", "signingkey", "encryptionkey")
+_ENDS = (*_SECRETS, *_API_KEYS, *_OTHER_KEYS, "authorization", "credential", "credentials")
+_LAST = {"pass", "pwd", "pw", "creds", "cred", "senha", "mdp"}
+_LIKELY_KEYS = {"key", "keys", "tokens", "pat", "sig", "signature"}
+_LIKELY_LAST = _LIKELY_KEYS | {"auth", "basic", "bearer", "cookie", "cookies", "session"}
+_STAGES = {"env", "prod", "production", "dev", "staging", "test", "live", "old", "new", "backup"}
+_QUALIFIERS = _STAGES | {"value", "main", "default", "base64", "b64"}
+_PLACES = {"file", "path", "dir", "directory", "folder", "url", "uri", "endpoint", "host", "port"}
+_TRAITS = {"type", "name", "names", "limit", "count", "ttl", "version", "arn", "issuer", "scope"}
+_COINS = {"address", "contract", "mint", "symbol"}
+_ABOUT = _PLACES | _TRAITS | _COINS | {"policy", "store", "manager", "provider"}
+_PUBLIC = {"public", "publishable"}
+_NUMERALS = "0123456789"
+_HEX = frozenset("0123456789abcdefABCDEF-")
+_RANDOM = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+/=.~%-")
+_BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_=")
+_LONGEST_WORD = 12
+_SHORTEST_GIVEN = 6
+_SHORTEST_LINE = 8
+_SHORTEST_ENCODED = 8
+_SEQUENCES = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"
+
+def promise(name):
+ words = words_of(name)
+ while len(words) > 1 and (words[-1] in _QUALIFIERS or words[-1].isdigit()):
+  words.pop()
+ if not words:
+  return NOTHING
+ last = words[-1] = words[-1].rstrip(_NUMERALS) or words[-1]
+ if "".join(words).endswith(_ENDS) or last in _LAST:
+  return SURE
+ if last in _LIKELY_LAST:
+  return NOTHING if _PUBLIC.intersection(words) else LIKELY
+ if last not in _ABOUT and any(word.endswith(_ENDS) for word in words):
+  return LIKELY
+ return NOTHING
+
+def words_of(name):
+ parts = []
+ for before, char in zip(" " + name, name):
+  if not char.isalnum():
+   parts.append(" ")
+  elif char.isupper() and not before.isupper():
+   parts.append(" " + char)
+  else:
+   parts.append(char)
+ return "".join(parts).lower().split()
+
+def looks_random(text):
+ if len(text) < 16 or not _RANDOM.issuperset(text):
+  return False
+ if 32 <= len(text) <= 36 and _HEX.issuperset(text):
+  return True
+ if text.isalpha() or not any(char.isdigit() for char in text):
+  return False
+ for mark in "-./+=~%":
+  text = text.replace(mark, "_")
+ return not all(_readable(piece) for piece in text.split("_"))
+
+def _readable(piece):
+ word = piece.strip(_NUMERALS)
+ if word == piece or len(piece) - len(word) <= 4:
+  return not word or (word.isalpha() and (_one_case(word) or len(word) > 3))
+ return not word
+
+def is_word(text):
+ return text.isalpha() and _one_case(text) and len(text) <= _LONGEST_WORD
+
+def _one_case(word):
+ return word.islower() or word.isupper() or word[1:].islower()
+
+def secrets_in(env):
+ found = {}
+ for name, value in env.items():
+  grade = promise(name)
+  could_be = looks_random(value) if grade == LIKELY else not _is_ordinary(value)
+  if grade != NOTHING and could_be:
+   found[value] = name
+  if "://" in value and (password := url_password(value)):
+   found[password] = name
+ return found
+
+def _is_ordinary(value):
+ if len(value) < _SHORTEST_GIVEN or is_word(value):
+  return True
+ path = value.startswith(("/", "~", "./", "../")) or value[1:3] in (":\\", ":/")
+ return path or "://" in value or (value.isdigit() and len(value) < 8)
+
+def passwords_in(values):
+ found = {url_password(value): name for value, name in values.items() if "://" in value}
+ return {password: name for password, name in found.items() if password}
+
+def url_password(text):
+ authority = text.partition("://")[2].partition("/")[0]
+ password = authority.rpartition("@")[0].partition(":")[2]
+ return "" if len(password) < _SHORTEST_GIVEN or is_word(password) else password
+
+class Redactor:
+ def __init__(self, secrets):
+  plain = {}
+  encoded = {}
+  for secret, name in secrets.items():
+   for spelled in _spellings(secret):
+    plain.setdefault(spelled, name)
+   octets = secret.encode("utf-8", "surrogateescape")
+   for run in _encoded_runs(octets) if len(octets) >= _SHORTEST_ENCODED else ():
+    encoded.setdefault(run, name)
+  self.plain = sorted(plain.items(), key=lambda pair: -len(pair[0]))
+  self.encoded = list(encoded.items())
+ def names(self, text):
+  found = {name for spelled, name in self.plain if spelled in text}
+  return sorted(found | {name for run, name in self.encoded if run in text})
+ def redact(self, text):
+  for spelled, name in self.plain:
+   text = text.replace(spelled, f"${{{name}}}")
+  for run, name in self.encoded:
+   at = text.find(run)
+   while at >= 0:
+    start, end = _around(text, at, at + len(run))
+    put = f"${{{name}}}"
+    text = text[:start] + put + text[end:]
+    at = text.find(run, start + len(put))
+  return text
+
+def _around(text, start, end):
+ while start and text[start - 1] in _BASE64:
+  start -= 1
+ while end < len(text) and text[end] in _BASE64:
+  end += 1
+ return start, end
+
+def _spellings(secret):
+ found = {secret, *(line for line in secret.splitlines() if len(line) >= _SHORTEST_LINE)}
+ found.update([quote(one)[1:-1] for one in found])
+ found.update([_escaped(one) for one in found])
+ if looks_random(secret):
+  found.update((secret.lower(), secret.upper()))
+ for kept in ("", "/", "!'()*", "!'()*/;,?:@&=+$#"):
+  spelled = percent_encoded(secret, kept)
+  found.update((spelled, spelled.replace("%20", "+")))
+  found.add("".join(_lowered(spelled)))
+ return found
+
+def _escaped(text):
+ for char, escape in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\t", "\\t")):
+  text = text.replace(char, escape)
+ return text
+
+def _lowered(spelled):
+ first, *rest = spelled.split("%")
+ yield first
+ for part in rest:
+  yield f"%{part[:2].lower()}{part[2:]}"
+
+def _encoded_runs(secret):
+ yield from (secret.hex(), secret.hex().upper())
+ for shift in range(3):
+  text = binascii.b2a_base64(b"\0" * shift + secret, newline=False).decode("ascii")
+  run = text[(0, 2, 3)[shift] : 8 * (shift + len(secret)) // 6]
+  yield run
+  yield run.replace("+", "-").replace("/", "_")
+
+def shown(text, redact=str):
+ lines = redact(text).rstrip("\n").split("\n")
+ return "\n  ".join([redact(printable(line)) for line in lines])
+
+def printable(text):
+ if text.isprintable():
+  return text
+ text = re.sub(_SEQUENCES, "", text)
+ blanks = (" " if char.isspace() else char for char in text)
+ return "".join([char if char.isprintable() else "?" for char in blanks])
+
+def where(fault):
+ place = ""
+ trace = fault.__traceback__
+ package = __name__.partition(".")[0]
+ while trace is not None:
+  frame = trace.tb_frame
+  if str(frame.f_globals.get("__name__")).partition(".")[0] == package:
+   place = f" in {frame.f_code.co_name}, line {trace.tb_lineno}"
+  trace = trace.tb_next
+ return type(fault).__name__ + place
+""",
+    "rare.write_queue": r"""
+import os
+from time import monotonic
+from ..base.polling import writable
+from ..base.threads import start_thread
+from ..base.writer import RETURNED
+from ..rare.memory import return_memory
+MAXIMUM_WAITING_BYTES = 1 << 26
+STALL_SECONDS = 10.0
+PATIENCE_FACTOR = 8
+PIECE = 1 << 20
+JOINED = 1 << 16
+
+class WriteQueue:
+ def __init__(self, writer):
+  self.writer = writer
+  self.alive = False
+  self.waiting = 0
+  self._queue = []
+  self._batch = []
+  self._took_at = 0.0
+ def begin(self, rest):
+  self._took_at = monotonic()
+  self.alive = start_thread(self._drain, rest) is not None
+  if not self.alive:
+   self.writer.break_off()
+ def add(self, pieces):
+  self._queue.append(pieces)
+  self.waiting += _size(pieces)
+ def discard(self):
+  self._queue, self._batch, self.waiting = [], [], 0
+ @property
+ def crowded(self):
+  return self.waiting > MAXIMUM_WAITING_BYTES
+ def overflows(self):
+  if not self.crowded:
+   return False
+  stalled = monotonic() - self._took_at >= STALL_SECONDS
+  return stalled or self.waiting > PATIENCE_FACTOR * MAXIMUM_WAITING_BYTES
+ def _drain(self, pieces):
+  most = 0
+  while pieces:
+   most = max(most, _size(pieces))
+   if _size(pieces) <= JOINED:
+    pieces[:] = [b"".join(pieces)]
+   pieces.reverse()
+   try:
+    while pieces:
+     view = memoryview(pieces.pop())
+     while view:
+      view = view[self._write(view) :]
+     del view
+   except OSError:
+    self.writer.break_off()
+   with self.writer.drained:
+    pieces = self._next()
+  if most > RETURNED:
+   return_memory()
+ def _write(self, data):
+  try:
+   taken = os.write(self.writer.descriptor, data[:PIECE])
+   self._took_at = monotonic()
+   return taken
+  except BlockingIOError:
+   writable(self.writer.descriptor, None)
+   return 0
+ def _next(self):
+  pieces = []
+  if not self._batch:
+   self._batch, self._queue = self._queue[::-1], []
+  if self._batch and not self.writer.broken:
+   pieces = self._batch.pop()
+   self.waiting -= _size(pieces)
+  else:
+   self.alive = False
+   self.discard()
+   if self.writer.closing:
+    os.close(self.writer.descriptor)
+  self.writer.drained.notify_all()
+  return pieces
+
+def _size(pieces):
+ return sum([len(piece) for piece in pieces])
+""",
+    "serve.attribution": r"""
+from ..serve.effects import FOREVER
 ALONE_SECONDS = 0.25
 LATE_SECONDS = 60.0
 
@@ -3334,8 +4859,436 @@ class LateCalls:
     self._late[party] = left
    else:
     del self._late[party]
+""",
+    "serve.calls": r"""
+from ..base.jsontext import obj, rivals, spliced
+from ..base.message import error, failure, notification
+from ..base.protocol import (
+ CANCELLED,
+ INVALID_PARAMS,
+ LEGACY,
+ METHOD_NOT_FOUND,
+ METHODS,
+ OTHER,
+ PROGRESS,
+ REQUEST_TIMEOUT,
+ RESOURCE_NOT_FOUND,
+)
+from ..serve.effects import FOREVER
+from ..serve.lifecycle import READY
+UNKNOWN_CODES = frozenset({RESOURCE_NOT_FOUND, INVALID_PARAMS, METHOD_NOT_FOUND, 0})
 
-# serve/clients.py: The clients: who is connected, which notifications they get, and what servers learn of them.
+class CallQueue:
+ def __init__(
+  self,
+  connection,
+  lifecycle,
+  requests,
+  lists,
+  catalogues,
+  origins,
+  instances,
+ ):
+  self._connection = connection
+  self._effects = connection.effects
+  self._lifecycle = lifecycle
+  self._requests = requests
+  self._lists = lists
+  self._catalogues = catalogues
+  self._origins = origins
+  self._instances = instances
+  self._guarded = connection.options.on_drift == "refuse"
+  self._may_sleep = bool(connection.options.idle_stop)
+  self.seconds = connection.row.get("timeout") or connection.options.timeout
+  self._waiting = []
+  self._unknown = []
+ @property
+ def any_waits(self):
+  return bool(self._waiting or self._unknown)
+ def all(self):
+  return [*self._connection.calls.values(), *self._waiting, *self._unknown]
+ def of(self, client):
+  return [call for call in self.all() if call.client is client]
+ def clear(self):
+  calls, self._waiting, self._unknown = self.all(), [], []
+  self._connection.calls = {}
+  return calls
+ def limit(self, call):
+  if self.seconds:
+   self._effects.arm(call.limit(self.seconds, self._effects.clock()))
+ def submit(self, call):
+  if self._lifecycle.state != READY:
+   if self._lifecycle.is_down_for_good:
+    self._refused(call, self._connection.gone(self._lifecycle.reason))
+    return
+   self._lifecycle.want(call.client)
+   self._effects.starts_due = True
+  self._waiting.append(call)
+  self.flush()
+ def submit_unknown(self, call):
+  self._unknown.append(call)
+  self._lifecycle.want(call.client)
+  self._effects.starts_due = True
+ def settle_unknown(self):
+  unknown, self._unknown = self._unknown, []
+  for call in unknown:
+   tool = self._catalogues["tools"].find(call.name)
+   if tool is not None and tool.server == self._connection.name:
+    call.original = tool.original
+    self._waiting.append(call)
+   else:
+    self._refuse(call, tool_not_found(call.name))
+ def flush(self):
+  if self._lifecycle.state != READY:
+   return
+  requests = self._requests
+  if requests.held:
+   requests.settle()
+  if self._guarded and not self._lists.compared:
+   self._give_up_waiting()
+   return
+  if not self._waiting:
+   return
+  waiting, self._waiting = self._waiting, []
+  for call in waiting:
+   if self._guarded and self._is_withheld(call):
+    continue
+   if not requests.holds_back(call):
+    self._forward(call)
+    continue
+   instance = self._instances.serving(call.client)
+   if instance is self._connection.child:
+    self._waiting.append(call)
+   else:
+    instance.calls.submit(call)
+ def _give_up_waiting(self):
+  for kind in self._lists.given_up(self._effects.clock()):
+   waiting, self._waiting = self._waiting, []
+   for call in waiting:
+    what = f"its list of {kind.name}"
+    self.fail(call, f"changes {what} too often to compare it with the snapshot")
+ def _is_withheld(self, call):
+  by_uri = call.path[-1:] == ("uri",)
+  reason = self._lists.withheld(call.method, call.original if by_uri else call.name)
+  if reason is not None:
+   self.fail(call, reason)
+   return True
+  if call.path != ("name",):
+   return False
+  item = self._catalogues[METHODS[call.method].kind].find(call.name)
+  if item is None or item.server != self._connection.name:
+   self._refuse(call, tool_not_found(call.name))
+   return True
+  return False
+ def _forward(self, call):
+  if self._may_sleep:
+   self._lifecycle.touch()
+  self._connection.forward(call)
+  self._requests.sent(call)
+  if self._requests.deferred and METHODS.get(call.method, OTHER).kind:
+   self._requests.ask_deferred(call.client)
+ def answered(self, number, message):
+  connection = self._connection
+  if self._may_sleep:
+   self._lifecycle.touch()
+  self._requests.first_calls.ended(connection.calls[number])
+  if message.is_error:
+   call = connection.calls.pop(number)
+   if call.is_settled_by(message.code):
+    call.others, call.refusal = [], ""
+   self._refused(call, message.raw("error"), unknown=message.code in UNKNOWN_CODES)
+  else:
+   message = self._origins.learn(message, connection.name)
+   call = connection.calls[number]
+   if call.client.is_modern and self._lifecycle.era == LEGACY:
+    from ..modern.results import unasking
+    message = unasking(message)
+   passed = call.succeeded(connection.name, message)
+   call.answer(passed.under(call.identifier))
+   del connection.calls[number]
+  if self._waiting or self._requests.held:
+   self.flush()
+ def _refused(self, call, refusal, *, unknown=False):
+  if not call.refusal or not unknown:
+   call.refusal = refusal
+  if call.others:
+   call.others.pop(0)(call)
+   return
+  call.failed()
+  self._refuse(call, call.refusal)
+ def progress(self, message):
+  token = message.params.get("progressToken")
+  call = self._connection.calls.get(token) if type(token) is int else None
+  if call is not None and call.token:
+   call.progressed(self._effects.clock())
+   params = message.json("params")
+   if rivals(params.value, ("progressToken",)):
+    text = params.owned({"progressToken": call.token}).text
+   else:
+    text = spliced(params.text, [(params.place(("progressToken",)), call.token)])
+   call.client.deliver(notification(PROGRESS, text))
+ def withdraw(self, call, params):
+  for line in (self._waiting, self._unknown):
+   if call in line:
+    line.remove(call)
+    self._lists["tools"].is_awaited = bool(self._unknown)
+    return
+  if self._connection.calls.pop(call.number, None) is not None:
+   self._requests.taken_back(call)
+   self._connection.send(notification(CANCELLED, params(str(call.number))))
+ def time_out(self, now):
+  for call in [call for call in self.all() if call.deadline <= now]:
+   self._time_out(call)
+  for call in self.all():
+   if call.deadline < FOREVER:
+    self._effects.arm(call.deadline)
+ def _time_out(self, call):
+  self.withdraw(call, lambda number: obj(requestId=number, reason='"timed out"'))
+  reason = f"Server '{self._connection.name}' did not answer in time"
+  self._effects.later(lambda: self._refuse(call, error(REQUEST_TIMEOUT, reason)))
+ def abandon(self, calls, reason):
+  for call in calls:
+   self._refused(call, self._connection.gone(reason))
+ def fail(self, call, reason):
+  self._refuse(call, self._connection.gone(reason))
+ def _refuse(self, call, refusal):
+  call.answer(failure(call.identifier, refusal))
+
+def tool_not_found(name):
+ return error(METHOD_NOT_FOUND, f"Tool not found: {name}")
+
+def tool_of_nobody(name):
+ return error(INVALID_PARAMS, f"Tool name must be prefixed with server key: {name}")
+""",
+    "serve.child": r"""
+from ..base.jsontext import obj
+from ..base.message import Fragment, notification
+from ..base.protocol import (
+ CANCELLED,
+ INITIALIZED,
+ LISTS_CHANGED,
+ LOG_MESSAGE,
+ MODERN,
+ OF_CLIENTS,
+ PROGRESS,
+ RESOURCE_UPDATED,
+)
+from ..serve.calls import CallQueue
+from ..serve.connection import Connection
+from ..serve.effects import FOREVER
+from ..serve.lifecycle import CREATED, DOWN, STARTING, Lifecycle
+from ..serve.lists import Lists
+from ..serve.server_requests import ServerRequests
+from ..serve.unmatched import FIRST_ID
+from ..start.values import quote
+NOT_KNOWN = "asked a client something while calls of several were under way, and did not say which"
+LOST_LOG = "logs while calls of several clients are under way: what may be of any reaches none"
+
+class Child:
+ def __init__(
+  self,
+  name,
+  instances,
+  answers,
+  effects,
+  clients,
+  origins,
+  *,
+  era="",
+  audience=None,
+ ):
+  plan = answers.plan
+  self.name = name
+  self._instances = instances
+  self.row = plan.servers[name]
+  self._clients = clients
+  self._catalogues = answers.catalogues
+  self._outages = answers.outages
+  self._told = origins.told
+  self.connection = Connection(self, self.receive, self.row, plan.options, effects)
+  self.lifecycle = Lifecycle(self.connection, plan, era, audience)
+  self._loss_said = False
+  several = len(plan.servers) > 1
+  self.requests = ServerRequests(
+   self.connection, self.lifecycle, clients, instances, self._send_on, several=several
+  )
+  self.lists = Lists(self._catalogues, self.connection, self.lifecycle, clients, instances)
+  self.calls = CallQueue(
+   self.connection,
+   self.lifecycle,
+   self.requests,
+   self.lists,
+   self._catalogues,
+   origins,
+   instances,
+  )
+ @property
+ def state(self):
+  return self.lifecycle.state
+ @property
+ def era(self):
+  return self.lifecycle.era
+ def up(self, port, masks):
+  if self.state != STARTING:
+   return
+  masked = None
+  if "masks" in self.row:
+   from ..serve.masking import Masks
+   masked = Masks(self.row["masks"], masks)
+  self.connection.open(port, masked)
+  hello = self.lifecycle.introduction()
+  self.connection.ask("initialize", hello, self._shake_hands, deadline=FOREVER)
+ def _shake_hands(self, answer):
+  if self.lifecycle.refused(answer):
+   return
+  self.lifecycle.ready(answer)
+  self._instances.succeeded()
+  self.connection.send(notification(INITIALIZED))
+  if self.name in self._outages:
+   self._outages.remove(self.name)
+   self._clients.all_changed(self._catalogues, self.name)
+  self._inform()
+  self.calls.flush()
+  self.lists.read()
+  self._sleep_if_idle(self.lifecycle.ready_at)
+ def renewed(self):
+  if self.lifecycle.is_ready:
+   self._inform()
+   self.lists.read()
+ def _inform(self):
+  self.set_level()
+  for uri in self._clients.watched(self.name, self._serves):
+   self.connection.ask("resources/subscribe", obj(uri=quote(uri)))
+ def _serves(self, client):
+  return self._instances.of(client) is self
+ def is_watched(self, uri):
+  return uri in self._clients.watched(self.name, self._serves)
+ def unwatch(self, uri):
+  if self.lifecycle.is_ready and not self.is_watched(uri):
+   self.connection.ask("resources/unsubscribe", obj(uri=quote(uri)))
+ def set_level(self):
+  level = self._clients.level
+  if level and self.lifecycle.is_ready and "logging" in self.lifecycle.capabilities:
+   self.connection.ask("logging/setLevel", obj(level=quote(level)))
+ def down(self, reason, last_words):
+  if not self.lifecycle.is_alive:
+   return
+  shaking = self.state == STARTING and bool(self.connection.own)
+  if shaking and self.era == MODERN and self.lifecycle.switch_era():
+   return
+  if self.state == STARTING:
+   self._instances.failed(self)
+  self.calls.abandon(self.calls.clear(), reason)
+  self.requests.clear()
+  self.lifecycle.fail(reason)
+  self._forget()
+  words = f"; the end of its stderr:\n{last_words.rstrip()}" if last_words.strip() else ""
+  self.connection.say(reason + words)
+  if self._instances.are_down and self.name not in self._outages:
+   self._outages.add(self.name)
+   self._clients.all_changed(self._catalogues, self.name)
+ def retire(self):
+  if self.state not in (CREATED, DOWN):
+   self.requests.clear()
+   self.lifecycle.enter(CREATED, "its client is gone")
+   self.connection.effects.sleep(self)
+   self._forget()
+ def _forget(self):
+  self.connection.clear()
+  self.lists.clear()
+ def tick(self, now):
+  self.lifecycle.tick(now)
+  self.connection.port.tick(now)
+  self.lists.tick(now)
+  self.calls.time_out(now)
+  self.connection.give_up(now)
+  for call in self.requests.give_up(now, awaited=self.calls.any_waits):
+   self.withdraw(call, lambda number: obj(requestId=number))
+   self.calls.fail(call, NOT_KNOWN)
+  self._send_on()
+  self._sleep_if_idle(now)
+ @property
+ def is_busy(self):
+  return bool(self.connection.owed() or self.calls.any_waits or self.requests.are_open)
+ def _sleep_if_idle(self, now):
+  busy = self.is_busy or bool(self._clients.watched(self.name, self._serves))
+  if self.lifecycle.sleep_if_idle(now, busy=busy):
+   self._forget()
+ def receive(self, message):
+  if isinstance(message, Fragment):
+   self.connection.warn(message.problem)
+   self._end(self.connection.ended_by(message))
+  elif message.method is None:
+   self._answered(message)
+  elif message.id_text:
+   self.ask(None, message)
+  elif message.method == CANCELLED:
+   self.requests.withdraw(message)
+  elif message.method in LISTS_CHANGED:
+   self.lists.announced(message.method)
+  elif message.method == PROGRESS:
+   self.calls.progress(self.connection.unmasked(message))
+  elif self.lifecycle.is_ready and message.method not in OF_CLIENTS:
+   if message.method != RESOURCE_UPDATED:
+    message = self.connection.unmasked(message)
+   self._pass_on(message)
+ def _pass_on(self, message):
+  callers = {call.client for call in self.connection.calls.values()}
+  reached = self._clients.pass_on(self.name, message, callers, self._serves, self._told)
+  is_lost = message.method == LOG_MESSAGE and not reached and len(callers) > 1
+  if is_lost and not self._loss_said:
+   self._loss_said = True
+   self.connection.say(LOST_LOG)
+ def ask(self, client, message):
+  message = self.connection.unmasked(message)
+  if client is not None:
+   self.requests.ask(client, message)
+  else:
+   self.requests.receive(message)
+  self.calls.flush()
+ def _answered(self, message):
+  number, connection = message.number, self.connection
+  if number in connection.calls:
+   connection.unasked.settled()
+   self.calls.answered(number, connection.unmasked(message))
+  elif connection.answered(message):
+   self._send_on()
+  elif number >= FIRST_ID:
+   self.requests.late.ended(number)
+   self.calls.flush()
+  else:
+   self._end(connection.ended_by(message))
+ def _end(self, answers):
+  for answer in answers:
+   self._answered(answer)
+ def submit_unknown(self, call):
+  self.calls.submit_unknown(call)
+  self.lists["tools"].read_for_call()
+  self._send_on()
+ def withdraw(self, call, params):
+  self.calls.withdraw(call, params)
+  self.calls.flush()
+ def _send_on(self):
+  if self.lists["tools"].is_known:
+   self.calls.settle_unknown()
+  self.calls.flush()
+""",
+    "serve.clients": r"""
+from ..base.client import ModernRequest
+from ..base.jsontext import Json, edited, members, obj, parse
+from ..base.message import error, notification
+from ..base.protocol import (
+ CLIENT_METHODS,
+ INVALID_PARAMS,
+ LEVELS,
+ LOG_MESSAGE,
+ METHOD_NOT_FOUND,
+ RESOURCE_UPDATED,
+ SERVER_MARK,
+ TASKS,
+)
+from ..base.templates import lies_in
+from ..start.values import quote
 _CHECKED = ("message", "mode", "tools")
 
 class Clients:
@@ -3473,466 +5426,31 @@ def _passing_extensions(client):
  if not client.extensions:
   return {}
  return {"extensions": edited(client.extensions, drop=(TASKS,))}
-
-# serve/lifecycle.py: A child's life: created → queued → starting → ready → down, or created again when put to sleep.
-CREATED = "created"
-QUEUED = "queued"
-STARTING = "starting"
-READY = "ready"
-DOWN = "down"
-TRANSITIONS = {
- CREATED: (QUEUED,),
- QUEUED: (STARTING, CREATED),
- STARTING: (READY, DOWN, CREATED),
- READY: (CREATED, DOWN),
- DOWN: (QUEUED,),
-}
-FIRST_RETRY_SECONDS = 1.0
-LONGEST_RETRY_SECONDS = 60.0
-MAXIMUM_FAILURES = 10
-SOUND_SECONDS = 60.0
-MODERN_CODES = (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION)
-MODERN_SIGNS = (MODERN_VERSION, "server/discover", "io.modelcontextprotocol/")
-
-class IllegalTransition(Exception):
- pass
-
-class Lifecycle:
- def __init__(
-  self, connection, plan, era, audience
- ):
-  self._audience = audience
-  self._connection = connection
-  self._effects = connection.effects
-  self._plan = plan
-  facts = plan.children.get(connection.name, {})
-  recorded = facts.get("protocol")
-  self._handshake = facts.get("handshake", recorded)
-  self.state = CREATED
-  self.is_ready = False
-  self.is_alive = False
-  self.reason = ""
-  self.era = era or (MODERN if recorded == MODERN_VERSION else LEGACY)
-  self._era_switched = False
-  self._failures = 0
-  self._retry_at = -FOREVER
-  self._forget()
- def _forget(self):
-  self.client = None
-  self.protocol = ""
-  self.capabilities = {}
-  self.starting_at = self.ready_at = FOREVER
-  self.active_at = FOREVER
-  self._deadline = FOREVER
- def enter(self, state, reason=""):
-  if state not in TRANSITIONS[self.state]:
-   name = self._connection.name
-   raise IllegalTransition(f"{name}: from {self.state} to {state}")
-  if state in (CREATED, DOWN):
-   self._forget()
-  self.state, self.reason = state, reason
-  self.is_ready = state == READY
-  self.is_alive = state in (STARTING, READY)
-  self._effects.entered(self._connection.child, state, reason)
- @property
- def is_down_for_good(self):
-  return self.state == DOWN and not self._may_retry()
- def _may_retry(self):
-  if self._connection.options.restart != "on-call" or self._failures >= MAXIMUM_FAILURES:
-   return False
-  return self._retry_at <= self._effects.clock()
- @property
- def declared(self):
-  if self.is_ready:
-   return self.capabilities
-  about = parse(self._plan.snapshot[self._connection.name].get("server", "{}"))
-  declared = about.get("capabilities", {})
-  if self.era == LEGACY:
-   declared = about.get("handshakeCapabilities", declared)
-  return declared
- def touch(self):
-  self.active_at = self._effects.clock()
- def want(self, client):
-  if self.state == CREATED or (self.state == DOWN and self._may_retry()):
-   self.enter(QUEUED)
-   self.client = self._audience or client.connection.audience or client
- def start(self):
-  self.enter(STARTING)
-  self._launch()
- def _launch(self):
-  self.starting_at = self._effects.clock()
-  limit = self._connection.options.connect_timeout
-  self._deadline = self._effects.arm(self.starting_at + limit)
-  self._effects.start(self._connection.child)
- def introduction(self):
-  known = self._handshake in LEGACY_VERSIONS
-  version = str(self._handshake) if known else LEGACY_VERSIONS[0]
-  able, info = "{}", ""
-  if self.client is not None:
-   version = min(version, self.client.version)
-   able, info = relayed(self.client), self.client.info
-  return handshake(version, able, info or self._plan.info)
- def ready(self, answer):
-  said = answer.value("result")
-  self.enter(READY)
-  self.protocol = said["protocolVersion"]
-  capabilities = said.get("capabilities")
-  self.capabilities = capabilities if type(capabilities) is dict else {}
-  self._era_switched = False
-  self._deadline = FOREVER
-  self.ready_at = self.active_at = self._effects.clock()
- def refused(self, answer):
-  fault = introduction_fault(answer.value("result"))
-  if answer.is_error:
-   fault = f"refused the handshake: {answer.raw('error')}"
-  if fault and not (self._means_other_era(answer) and self.switch_era()):
-   self.give_up(fault)
-  return bool(fault)
- def give_up(self, reason):
-  self._effects.stop(self._connection.child, reason)
- def _means_other_era(self, answer):
-  if self.era == MODERN or MODERN_VERSION in answer.raw("error"):
-   return True
-  return knows_no_handshake(answer)
- def switch_era(self):
-  if self._era_switched:
-   return False
-  self._era_switched = True
-  self.era = _other(self.era)
-  self._connection.own = {}
-  self._effects.sleep(self._connection.child)
-  self._launch()
-  return True
- def fail(self, reason):
-  if self._era_switched:
-   self.era, self._era_switched = _other(self.era), False
-  now = self._effects.clock()
-  sound = now - self.ready_at > SOUND_SECONDS
-  self._failures = 1 if sound else self._failures + 1
-  self._retry_at = now + retry_pause(self._failures)
-  self.enter(DOWN, reason)
- def tick(self, now):
-  if self._deadline <= now:
-   limit = f"{self._connection.options.connect_timeout:g} s"
-   self._deadline = FOREVER
-   reason = f"did not finish its handshake within {limit}"
-   self.give_up(reason)
-  self._effects.arm(self._deadline)
- def sleep_if_idle(self, now, *, busy):
-  limit = self._connection.options.idle_stop
-  if not limit or self.state != READY:
-   return False
-  due = (now if busy else self.active_at) + limit
-  if due > now:
-   self._effects.arm(due)
-   return False
-  self.enter(CREATED, f"had nothing to do for {limit:g} s")
-  self._effects.sleep(self._connection.child)
-  return True
-
-def retry_pause(failures):
- return min(FIRST_RETRY_SECONDS * 2.0 ** min(failures - 1, 10), LONGEST_RETRY_SECONDS)
-
-def handshake(version, able, info):
- return obj(protocolVersion=quote(version), capabilities=able, clientInfo=info)
-
-def introduction_fault(said):
- if type(said) is not dict:
-  return "answered initialize with a result that is no JSON object"
- named = type(said.get("protocolVersion")) is str
- return "" if named else "names no protocol version that it speaks"
-
-def knows_no_handshake(refusal):
- return refusal.code == METHOD_NOT_FOUND or speaks_modern(refusal)
-
-def speaks_modern(refusal):
- error = refusal.value("error")
- data = error.get("data") if type(error) is dict else None
- supported = data.get("supported") if type(data) is dict else None
- if type(supported) is list and any(version in supported for version in LEGACY_VERSIONS):
-  return False
- text = refusal.raw("error")
- return refusal.code in MODERN_CODES or any(sign in text for sign in MODERN_SIGNS)
-
-def _other(era):
- return LEGACY if era == MODERN else MODERN
-
-# serve/calls.py: Calls of clients for one child: they wait, are in flight, and are answered.
-UNKNOWN_CODES = frozenset({RESOURCE_NOT_FOUND, INVALID_PARAMS, METHOD_NOT_FOUND, 0})
-
-class CallQueue:
- def __init__(
-  self,
-  connection,
-  lifecycle,
-  requests,
-  lists,
-  catalogues,
-  origins,
-  instances,
- ):
-  self._connection = connection
-  self._effects = connection.effects
-  self._lifecycle = lifecycle
-  self._requests = requests
-  self._lists = lists
-  self._catalogues = catalogues
-  self._origins = origins
-  self._instances = instances
-  self._guarded = connection.options.on_drift == "refuse"
-  self._may_sleep = bool(connection.options.idle_stop)
-  self.seconds = connection.row.get("timeout") or connection.options.timeout
-  self._waiting = []
-  self._unknown = []
- @property
- def any_waits(self):
-  return bool(self._waiting or self._unknown)
- def all(self):
-  return [*self._connection.calls.values(), *self._waiting, *self._unknown]
- def of(self, client):
-  return [call for call in self.all() if call.client is client]
- def clear(self):
-  calls, self._waiting, self._unknown = self.all(), [], []
-  self._connection.calls = {}
-  return calls
- def limit(self, call):
-  if self.seconds:
-   self._effects.arm(call.limit(self.seconds, self._effects.clock()))
- def submit(self, call):
-  if self._lifecycle.state != READY:
-   if self._lifecycle.is_down_for_good:
-    self._refused(call, self._connection.gone(self._lifecycle.reason))
-    return
-   self._lifecycle.want(call.client)
-   self._effects.starts_due = True
-  self._waiting.append(call)
-  self.flush()
- def submit_unknown(self, call):
-  self._unknown.append(call)
-  self._lifecycle.want(call.client)
-  self._effects.starts_due = True
- def settle_unknown(self):
-  unknown, self._unknown = self._unknown, []
-  for call in unknown:
-   tool = self._catalogues["tools"].find(call.name)
-   if tool is not None and tool.server == self._connection.name:
-    call.original = tool.original
-    self._waiting.append(call)
-   else:
-    self._refuse(call, tool_not_found(call.name))
- def flush(self):
-  if self._lifecycle.state != READY:
-   return
-  requests = self._requests
-  if requests.held:
-   requests.settle()
-  if self._guarded and not self._lists.compared:
-   self._give_up_waiting()
-   return
-  if not self._waiting:
-   return
-  waiting, self._waiting = self._waiting, []
-  for call in waiting:
-   if self._guarded and self._is_withheld(call):
-    continue
-   if not requests.holds_back(call):
-    self._forward(call)
-    continue
-   instance = self._instances.serving(call.client)
-   if instance is self._connection.child:
-    self._waiting.append(call)
-   else:
-    instance.calls.submit(call)
- def _give_up_waiting(self):
-  for kind in self._lists.given_up(self._effects.clock()):
-   waiting, self._waiting = self._waiting, []
-   for call in waiting:
-    what = f"its list of {kind.name}"
-    self.fail(call, f"changes {what} too often to compare it with the snapshot")
- def _is_withheld(self, call):
-  by_uri = call.path[-1:] == ("uri",)
-  reason = self._lists.withheld(call.method, call.original if by_uri else call.name)
-  if reason is not None:
-   self.fail(call, reason)
-   return True
-  if call.path != ("name",):
-   return False
-  item = self._catalogues[METHODS[call.method].kind].find(call.name)
-  if item is None or item.server != self._connection.name:
-   self._refuse(call, tool_not_found(call.name))
-   return True
-  return False
- def _forward(self, call):
-  if self._may_sleep:
-   self._lifecycle.touch()
-  self._connection.forward(call)
-  self._requests.sent(call)
-  if self._requests.deferred and METHODS.get(call.method, OTHER).kind:
-   self._requests.ask_deferred(call.client)
- def answered(self, number, message):
-  connection = self._connection
-  if self._may_sleep:
-   self._lifecycle.touch()
-  self._requests.first_calls.ended(connection.calls[number])
-  if message.is_error:
-   call = connection.calls.pop(number)
-   if call.is_settled_by(message.code):
-    call.others, call.refusal = [], ""
-   self._refused(call, message.raw("error"), unknown=message.code in UNKNOWN_CODES)
-  else:
-   message = self._origins.learn(message, connection.name)
-   call = connection.calls[number]
-   if call.client.is_modern and self._lifecycle.era == LEGACY:
-    load_part("modern")
-    message = unasking(message)
-   passed = call.succeeded(connection.name, message)
-   call.answer(passed.under(call.identifier))
-   del connection.calls[number]
-  if self._waiting or self._requests.held:
-   self.flush()
- def _refused(self, call, refusal, *, unknown=False):
-  if not call.refusal or not unknown:
-   call.refusal = refusal
-  if call.others:
-   call.others.pop(0)(call)
-   return
-  call.failed()
-  self._refuse(call, call.refusal)
- def progress(self, message):
-  token = message.params.get("progressToken")
-  call = self._connection.calls.get(token) if type(token) is int else None
-  if call is not None and call.token:
-   call.progressed(self._effects.clock())
-   params = message.json("params")
-   if rivals(params.value, ("progressToken",)):
-    text = params.owned({"progressToken": call.token}).text
-   else:
-    text = spliced(params.text, [(params.place(("progressToken",)), call.token)])
-   call.client.deliver(notification(PROGRESS, text))
- def withdraw(self, call, params):
-  for line in (self._waiting, self._unknown):
-   if call in line:
-    line.remove(call)
-    self._lists["tools"].is_awaited = bool(self._unknown)
-    return
-  if self._connection.calls.pop(call.number, None) is not None:
-   self._requests.taken_back(call)
-   self._connection.send(notification(CANCELLED, params(str(call.number))))
- def time_out(self, now):
-  for call in [call for call in self.all() if call.deadline <= now]:
-   self._time_out(call)
-  for call in self.all():
-   if call.deadline < FOREVER:
-    self._effects.arm(call.deadline)
- def _time_out(self, call):
-  self.withdraw(call, lambda number: obj(requestId=number, reason='"timed out"'))
-  reason = f"Server '{self._connection.name}' did not answer in time"
-  self._effects.later(lambda: self._refuse(call, error(REQUEST_TIMEOUT, reason)))
- def abandon(self, calls, reason):
-  for call in calls:
-   self._refused(call, self._connection.gone(reason))
- def fail(self, call, reason):
-  self._refuse(call, self._connection.gone(reason))
- def _refuse(self, call, refusal):
-  call.answer(failure(call.identifier, refusal))
-
-def tool_not_found(name):
- return error(METHOD_NOT_FOUND, f"Tool not found: {name}")
-
-def tool_of_nobody(name):
- return error(INVALID_PARAMS, f"Tool name must be prefixed with server key: {name}")
-
-# serve/messages.py: The messages in a line of a server: the compiler and the emitted file read by this one rule.
-def read_line(
- line, redact=str, request=0
-):
- found = []
- oddity = ""
- try:
-  text = decode(line)
-  message = read_message(text, line if len(text) == len(line) else b"")
-  if not message.contradiction:
-   found.append(message)
- except Malformed:
-  pass
- if not found:
-  load_part("rare")
-  found, oddity = odd_line(line, redact)
- return ([_identified(one, request) for one in found] if request else found), oddity
-
-def answered(found):
- return [one.number for one in found if not one.method and one.id is not None]
-
-def _identified(message, request):
- if message.id is not None or message.method:
-  return message
- if isinstance(message, Fragment):
-  return Fragment(request, "", message.problem)
- return message.under(str(request)) if message.is_response else message
-
-# serve/unmatched.py: Answers of a server that match no request: which of those in flight they end.
-FIRST_ID = 1
-SHOWN_ID = 40
-SHOWN_ERROR = 200
-
-def unmatched_answers(
- said, in_flight, server
-):
- number = said.number
- ended = [one for one in sorted(in_flight) if number < FIRST_ID or one == number]
- if isinstance(said, Fragment):
-  how = f"that cannot be read: {said.problem}"
- else:
-  how = wrong_id(said)
-  if said.is_error:
-   if len(ended) == 1:
-    return [said.under(str(ended[0]))]
-   how += f": {said.raw('error')[:SHOWN_ERROR]}"
- problem = failure_of(server, f"gave an answer {how}")
- return [failure(str(one), problem) for one in ended]
-
-def failure_of(server, reason):
- return error(INTERNAL_ERROR, f"Server '{server}' {reason}", obj(server=quote(server)))
-
-def wrong_id(message):
- if message.id is None:
-  return "without the id of a request"
- return f"with the id {message.id_text[:SHOWN_ID]}, which no request has had"
-
-class AnsweredNotifications:
- __slots__ = ("_has_answered", "_unanswered")
- def __init__(self):
-  self._has_answered = False
-  self._unanswered = 0
- def told(self, method):
-  is_one = method is not None and method.startswith("notifications/")
-  if method == INITIALIZED or (is_one and self._has_answered):
-   self._unanswered += 1
- def settled(self):
-  if not self._has_answered:
-   self._unanswered = 0
- def takes(self, message):
-  if message.is_error:
-   is_named = "notifications/" in message.raw("error").replace("\\/", "/")
-   may_be = message.code in (METHOD_NOT_FOUND, INVALID_REQUEST)
-  else:
-   is_named, may_be = False, not message.value("result")
-  if not is_named and not (may_be and self._unanswered):
-   return False
-  self._has_answered = True
-  self._unanswered = max(self._unanswered - 1, 0)
-  return True
-
-# serve/connection.py: The connection to one child: its port, the requests that it is sent, and what it owes.
+""",
+    "serve.connection": r"""
+from ..base.jsontext import Json, spliced
+from ..base.message import Fragment, Message, error, failure, id_text, request
+from ..base.protocol import PARSE_ERROR
+from ..serve.effects import FOREVER
+from ..serve.messages import read_line
+from ..serve.unmatched import (
+ FIRST_ID,
+ AnsweredNotifications,
+ failure_of,
+ unmatched_answers,
+)
+from ..start.values import quote
 LONGEST_TIMES = 10
 _SENT = Message({})
 
 class LegacyChildPort:
  def __init__(
-  self, child, effects, receive
- ):
+  self, child, effects, receive):
   self.deliver = effects.sender(child)
   self.receive = receive
+ @property
+ def is_idle(self):
+  return True
  def tick(self, now):
   pass
 
@@ -4137,8 +5655,143 @@ class Connection:
    self.say(f"wrote something else than JSON-RPC: {oddity}")
  def gone(self, reason):
   return failure_of(self.name, reason)
+""",
+    "serve.core": r"""
+from ..base.client import is_enveloped
+from ..base.jsontext import Malformed
+from ..base.message import failure, read_messages
+from ..base.protocol import BATCH_VERSION, MODERN
+from ..serve.effects import Effects
+from ..serve.router import Router
+from ..serve.routing import Dispatch
 
-# serve/differences.py: How a list of a child differs from another one: by value, and whatever the order.
+class Core:
+ def __init__(
+  self,
+  answers,
+  clock,
+  mint,
+  dispatching=Dispatch,
+ ):
+  self.effects = Effects(clock)
+  self.router = Router(answers, self.effects, dispatching)
+  self.children = self.router.children
+  self._mint = mint
+  self.modern = None
+ @property
+ def alarm(self):
+  return self.effects.alarm
+ def taken(self):
+  effects = self.effects
+  if effects.left:
+   effects.settle()
+  if effects.starts_due:
+   effects.starts_due = False
+   self.router.admit()
+  return effects.taken()
+ def connect(self, client):
+  client.deliver = self.effects.sender(client)
+  self.router.connect(client)
+  return self.taken()
+ def end_input(self, client):
+  self.router.end_input(client)
+  return self.taken()
+ def unattend(self, client, identifiers):
+  self.router.note_attention(client, [*identifiers], attended=False)
+  return self.taken()
+ def attend(self, client, identifiers):
+  self.router.note_attention(client, [*identifiers], attended=True)
+  return self.taken()
+ def disconnect(self, client):
+  if self.modern is not None:
+   self.modern.close(client)
+  self.router.disconnect(client)
+  return self.taken()
+ def from_client(self, client, line):
+  for message in read_messages(line, client.version == BATCH_VERSION):
+   self._receive(client, message)
+ def take(self, client, messages):
+  for message in messages:
+   self._receive(client, message)
+  return self.taken()
+ def _receive(self, client, message):
+  if isinstance(message, Malformed) or not self._is_modern(client, message):
+   self.router.receive(client, message)
+  if self.effects.left:
+   self.effects.settle()
+ def _is_modern(self, client, message):
+  if self.modern is None:
+   if not is_enveloped(message) or message.id is None or message.method == "initialize":
+    return False
+   from ..modern.client import ModernClients
+   self.modern = ModernClients(self.router, self._mint)
+  return self.modern.receive(client, message)
+ def owes(self, client):
+  waits = self.modern is not None and self.modern.owes(client)
+  return waits or self.router.owes(client)
+ @property
+ def is_idle(self):
+  children = [child for instances in self.router.servers.values() for child in instances]
+  busy = any(child.is_busy or not child.connection.port.is_idle for child in children)
+  return not busy and (self.modern is None or self.modern.is_idle)
+ def end_subscriptions(self):
+  if self.modern is not None:
+   self.modern.end_subscriptions()
+  return self.taken()
+ def wake(self, child, client):
+  child.lifecycle.want(client)
+  return self.taken()
+ def child_up(self, child, masks={}):
+  if child.era == MODERN:
+   from ..modern.child import ModernChildPort
+   plan = self.router.plan
+   several = len(plan.servers) > 1
+   port = ModernChildPort(
+    child.connection,
+    plan.info,
+    child.ask,
+    lambda tool: self.schema_of(child, tool),
+    several=several,
+   )
+   child.up(port, masks)
+  else:
+   child.up(None, masks)
+  return self.taken()
+ def child_down(self, child, reason, last_words=""):
+  child.down(reason, last_words)
+  return self.taken()
+ def schema_of(self, child, tool):
+  served = self.router.answers.catalogues["tools"].served(child.name)
+  return next((item.listed("") for item in served if item.original == tool), "")
+ def child_renewed(self, child):
+  child.renewed()
+  return self.taken()
+ def request_failed(self, child, request, reason):
+  if child.lifecycle.is_alive:
+   child.connection.port.receive(failure(str(request), child.connection.gone(reason)))
+  return self.taken()
+ def from_child(self, child, received):
+  messages, oddity = received
+  if child.lifecycle.is_alive:
+   connection = child.connection
+   if oddity:
+    connection.warn(oddity)
+   for message in messages:
+    connection.port.receive(message)
+    if self.effects.left:
+     self.effects.settle()
+ def tick(self):
+  now = self.effects.clock()
+  self.effects.disarm()
+  if self.modern is not None:
+   self.modern.tick(now)
+  for instances in self.router.servers.values():
+   instances.tick(now)
+  return self.taken()
+""",
+    "serve.differences": r"""
+from ..base.catalogue import TOOLS
+from ..base.jsontext import parse
 _PAGE = ("ui", "ui/resourceUri")
 SETS = ("required", "type")
 
@@ -4205,124 +5858,1127 @@ def _sorted(value):
  if type(value) is list and all(type(item) is str for item in value):
   return sorted(value)
  return value
+""",
+    "serve.effects": r"""
+SEND = "send"
+START = "start"
+STOP = "stop"
+SLEEP = "sleep"
+SAY = "say"
+STATE = "state"
+FOREVER = float("inf")
 
-# serve/uris.py: What URIs tell: whether one is absolute, who named it, and as what clients are told of it.
-MAXIMUM_URIS = 10_000
-LONGEST_URI = 2_000
-_IN_SCHEME = str.maketrans("", "", "+-.")
-_WITH_HOST = ("http", "https", "ws", "wss", "ftp")
-_NO_HOST = frozenset("\0 #/:<>?@[\\]^|")
-_NO_DOMAIN = _NO_HOST | frozenset(map(chr, range(32))) | {"%", "\x7f"}
-_MARKS = (*(scheme[:-2] for scheme in APART), "\\u003a", "\\u003A", "\\u006", "\\u007")
+class Effects:
+ def __init__(self, clock):
+  self.clock = clock
+  self.alarm = FOREVER
+  self.starts_due = False
+  self.actions = []
+  self.is_urgent = False
+  self.left = []
+ def later(self, work):
+  self.left.append(work)
+ def settle(self):
+  while self.left:
+   self.left.pop(0)()
+ def send(self, peer, message):
+  self.actions.append((SEND, peer, message))
+ def sender(self, peer):
+  def send(message):
+   self.actions.append((SEND, peer, message))
+  return send
+ def say(self, text):
+  self._add(SAY, None, text)
+ def start(self, child):
+  self._add(START, child, None)
+ def stop(self, child, reason):
+  self._add(STOP, child, reason)
+ def sleep(self, child):
+  self._add(SLEEP, child, None)
+ def entered(self, child, state, reason):
+  self.starts_due = True
+  self._add(STATE, child, (state, reason))
+ def _add(self, kind, peer, what):
+  self.is_urgent = True
+  self.actions.append((kind, peer, what))
+ def arm(self, deadline):
+  self.alarm = min(self.alarm, deadline)
+  return deadline
+ def disarm(self):
+  self.alarm = FOREVER
+ def taken(self):
+  actions, self.actions = self.actions, []
+  self.is_urgent = False
+  return actions
+""",
+    "serve.engine": r"""
+import os
+import threading
+from time import monotonic, time
+from ..base.client import Client
+from ..base.jsontext import Malformed, obj
+from ..base.message import error, failure, notification, read_messages
+from ..base.protocol import BATCH_VERSION, CANCELLED, INTERNAL_ERROR
+from ..base.threads import NO_THREAD, SIGNAL_SECONDS
+from ..base.writer import Writer
+from ..serve.core import Core
+from ..serve.effects import SAY, SEND, SLEEP, START, STATE, STOP
+from ..serve.routing import Dispatch
+from ..serve.supervisor import Supervisor
+from ..serve.timer import TimerThread
+from ..spawn.spawning import ALLOWED_SIGNERS
+from ..start.values import quote
 
-def is_absolute(uri):
- uri = uri.strip("".join(map(chr, range(33)))).translate({9: "", 10: "", 13: ""})
- scheme, colon, rest = uri.partition(":")
- scheme = scheme.lower()
- if not (colon and scheme.isascii() and scheme[:1].isalpha()):
-  return False
- if not scheme.translate(_IN_SCHEME).isalnum():
-  return False
- is_web = scheme in _WITH_HOST
- if not is_web and not rest.startswith("//"):
-  return True
- authority = rest.lstrip("/\\") if is_web else rest[2:]
- for mark in "/?#\\" if is_web or scheme == "file" else "/?#":
-  authority = authority.partition(mark)[0]
- if not authority:
-  return not is_web
- if scheme == "file":
-  drive = authority[0] if authority[1:] in (":", "|") else ""
-  return (drive.isascii() and drive.isalpha()) or _is_domain(authority)
- host = authority.rpartition("@")[2]
- if host.startswith("["):
-  inner, end, port = host[1:].partition("]")
-  return bool(end) and _is_number(inner, 6) and (port[:1] in ("", ":") and _is_port(port[1:]))
- name, _, port = host.partition(":")
- is_known = _is_domain(name) if is_web else _NO_HOST.isdisjoint(name)
- return bool(name) and _is_port(port) and is_known
-
-def _is_port(text):
- return not text or (text.isascii() and text.isdigit() and int(text) < 1 << 16)
-
-def _is_domain(name):
- if not name.isascii() or "xn--" in name.lower():
-  try:
-   name.encode("idna").decode("idna")
-  except UnicodeError:
-   return False
- last = name.rstrip(".").rpartition(".")[2]
- if last.isdigit() or last.lower().startswith("0x"):
-  return _is_number(name, 4)
- return _NO_DOMAIN.isdisjoint(name)
-
-def _is_number(address, version):
- from ipaddress import ip_address
- try:
-  return ip_address(address).version == version
- except ValueError:
-  return False
-
-class Origins:
+class Engine:
  def __init__(
-  self, are_asked_for=True, addresses=None
+  self,
+  answers,
+  folder,
+  log=None,
  ):
-  self.are_asked_for = are_asked_for
-  self._addresses = addresses
-  self._servers = {}
- def add(self, uri, server):
-  if len(uri) > LONGEST_URI:
+  self.plan = answers.plan
+  self.log = log
+  self._refusal = _refusal(self.plan)
+  dispatch = Dispatch if log is None else log.dispatch
+  self.core = Core(answers, monotonic, lambda: os.urandom(16).hex(), dispatch)
+  self.lock = threading.Lock()
+  self._sinks = {}
+  self._supervisor = Supervisor(self, folder)
+  self._stderr = Writer(2, private=False, overflowed=lambda waiting: None)
+  self.is_closing = False
+  self._awaited_client = None
+  self._all_answered = threading.Event()
+  self._timer = TimerThread(self.lock, self._tick, self._report)
+ def connect(self, client, sink):
+  self._sinks[client] = sink
+  self.attempt(lambda core: core.connect(client))
+ def disconnect(self, client):
+  self.attempt(lambda core: core.disconnect(client))
+  with self.lock:
+   del self._sinks[client]
+ def receive(self, client, *lines):
+  faults = []
+  taken = 0
+  effects = self.core.effects
+  with self.lock:
+   if self.is_closing:
+    return len(lines)
+   for line in lines:
+    taken += 1
+    try:
+     self.core.from_client(client, line)
+     answered = effects.actions and effects.actions[-1][1] is client
+     if answered or effects.is_urgent:
+      self.perform()
+      if not self._sinks[client].has_room():
+       break
+    except Exception as fault:
+     faults.append((line, fault))
+   try:
+    self.perform()
+   except Exception as fault:
+    faults += [(line, fault) for line in lines[:taken]]
+  for line, problem in faults:
+   self.fail(client, line, problem)
+  return taken
+ def take(self, client, messages):
+  try:
+   self._bring(lambda core: core.take(client, messages))
+  except Exception as fault:
+   self._take_back(client, messages, fault)
+ def fail(self, client, line, fault):
+  self._take_back(client, read_messages(line, client.version == BATCH_VERSION), fault)
+ def _take_back(
+  self, client, messages, fault):
+  place = self._report(fault)
+  with self.lock:
+   for message in messages:
+    if isinstance(message, Malformed) or message.id is None or not message.method:
+     continue
+    identifier = message.id_text
+    cancelled = notification(CANCELLED, obj(requestId=identifier))
+    actions = self.core.take(client, [cancelled])
+    self.perform(actions)
+    if not any(_is_answer(action, client, identifier) for action in actions):
+     why = error(INTERNAL_ERROR, f"Internal fault: {place}")
+     self._send_all({client: [failure(identifier, why)]})
+ def wake(self, child, client):
+  self.attempt(lambda core: core.wake(child, client))
+ def settle(self, client, seconds, is_stopped):
+  end = monotonic() + seconds
+  self.attempt(lambda core: core.end_input(client))
+  with self.lock:
+   if not self.core.owes(client):
+    return
+   self._awaited_client = client
+  while not (is_stopped() or monotonic() > end):
+   if self._all_answered.wait(SIGNAL_SECONDS):
+    return
+ def end_subscriptions(self):
+  self.attempt(lambda core: core.end_subscriptions())
+ def close(self):
+  self.end_subscriptions()
+  with self._supervisor.spawning, self.lock:
+   self.is_closing = True
+   self._timer.end()
+  self._supervisor.close()
+  self._stderr.flush(1.0)
+  if self.log is not None:
+   self.log.flush(1.0)
+ def kill(self):
+  self._supervisor.kill()
+ def _bring(self, event):
+  with self.lock:
+   if not self.is_closing:
+    self.perform(event(self.core))
+ def attempt(self, event):
+  try:
+   self._bring(event)
+  except Exception as fault:
+   self._report(fault)
+ def perform(self, actions=None):
+  reached = set()
+  messages = {}
+  for kind, peer, what in self.core.taken() if actions is None else actions:
+   if kind is SEND:
+    messages.setdefault(peer, []).append(what)
+    continue
+   self._send_all(messages)
+   reached.update(messages)
+   messages = {}
+   self._do(kind, peer, what)
+  self._send_all(messages)
+  reached.update(messages)
+  if self._awaited_client is not None and not self.core.owes(self._awaited_client):
+   self._awaited_client = None
+   self._all_answered.set()
+  due = self.core.effects.alarm
+  if due < self._timer.due and not self._timer.call_by(due):
+   self.say(f"no time limit is kept: {NO_THREAD}")
+  return reached
+ def _do(self, kind, peer, what):
+  if kind == SAY:
+   self.say(what)
+  elif kind == START:
+   why = self._refusal or ("" if self._supervisor.start(peer) else NO_THREAD)
+   if why:
+    self.perform(self.core.child_down(peer, f"could not be started: {why}"))
+  elif kind == STOP:
+   self._supervisor.end(peer, what)
+  elif kind == SLEEP:
+   self._supervisor.stop_idle(peer)
+  elif kind == STATE and self.log is not None:
+   state, reason = what
+   self.log.send(_state_line(peer.name, state, self.shown(reason)))
+ def say(self, text):
+  line = self.shown(f"{self.plan.name}: {text}")
+  self._stderr.send(f"{line}\n".encode("utf-8", "backslashreplace"))
+ def _report(self, fault):
+  from ..rare.secrecy import where
+  place = where(fault)
+  self.say(f"internal fault: {place}")
+  return place
+ def shown(self, text):
+  from ..rare.secrecy import shown
+  return shown(text, self._supervisor.redact)
+ def _send_all(self, messages):
+  for peer, those in messages.items():
+   receiver = self._sinks.get(peer) or self._supervisor.current.get(peer)
+   if receiver is not None:
+    receiver.send(*those)
+ def receive_from_child(self, child, run, received):
+  reached = set()
+  effects, current = self.core.effects, self._supervisor.current
+  for one in received:
+   if self.is_closing or current.get(child) is not run:
+    break
+   self.core.from_child(child, one)
+   if effects.is_urgent:
+    reached |= self.perform()
+  reached |= self.perform()
+  sinks = [self._sinks[peer] for peer in reached if peer in self._sinks]
+  return [sink for sink in sinks if not sink.has_room()]
+ def _tick(self):
+  while self.core.alarm <= monotonic():
+   self.perform(self.core.tick())
+  return self.core.alarm
+
+def _refusal(plan):
+ if not (plan.approval or ALLOWED_SIGNERS in os.environ):
+  return ""
+ from ..tool.approval import refusal
+ return refusal(plan.whole)
+
+def _state_line(server, state, reason):
+ line = obj(
+  time=f"{time():.3f}",
+  server=quote(server),
+  state=quote(state),
+  reason=quote(reason) if reason else "null",
+ )
+ return line.encode("ascii") + b"\n"
+
+def _is_answer(action, client, identifier):
+ kind, peer, message = action
+ if kind != SEND or peer is not client:
+  return False
+ return message.method is None and message.id_text == identifier
+""",
+    "serve.instances": r"""
+from ..base.client import Client
+from ..base.protocol import LEGACY, MODERN
+from ..serve.child import Child
+from ..serve.lifecycle import DOWN, QUEUED, READY, STARTING, retry_pause
+from ..serve.server_requests import ASKED_IN_CALLS, can_be_asked
+MAXIMUM_INSTANCES = 32
+SPARE_SECONDS = 60.0
+NOT_SHARED = (
+ "asks clients in the middle of calls: each client that it may ask has an instance of its own "
+ "from its next call on, which shares no state with the others"
+)
+
+class Instances:
+ def __init__(
+  self, name, answers, effects, clients, origins):
+  facts = answers.plan.children.get(name, {})
+  self.name = name
+  self._effects = effects
+  self._parts = answers, effects, clients, origins
+  self._speaks_both = "handshake" in facts
+  self._asks = bool(facts.get("conditional"))
+  self.said = {}
+  self.main = Child(name, self, *self._parts)
+  self._shared = {self.main.era: self.main}
+  self._own = {}
+  self._silent = None
+  self._users = set()
+  self._is_used = False
+  self._failures = 0
+  self._failed = None
+  self._spare = {}
+ def __iter__(self):
+  silent = [] if self._silent is None else [self._silent]
+  children = [*self._shared.values(), *silent, *self._own.values(), *self._spare]
+  return iter(dict.fromkeys(children))
+ @property
+ def state(self):
+  states = [child.state for child in self._shared.values()]
+  return next((s for s in (READY, STARTING, QUEUED, DOWN) if s in states), self.main.state)
+ @property
+ def are_down(self):
+  up = any(child.state in (READY, STARTING, QUEUED) for child in self)
+  return not up and any(child.state == DOWN for child in self._shared.values())
+ def shares(self, child):
+  return any(child is shared for shared in self._shared.values())
+ def shared(self, client):
+  if not self._speaks_both:
+   return self.main
+  if client.era not in self._shared:
+   self._shared[client.era] = Child(self.name, self, *self._parts, era=client.era)
+  return self._shared[client.era]
+ def of(self, client):
+  return self._own.get(client.party) or self.shared(client)
+ def serving(self, client):
+  shared, party = self.shared(client), client.party
+  if shared.era == MODERN:
+   return shared
+  if party in self._own:
+   return self._own[party]
+  if not self._asks or self._is_free_for(party) or shared.lifecycle.is_down_for_good:
+   self._users.add(party)
+   return shared
+  if not can_be_asked(client):
+   self._own[party] = self._unasking()
+  elif (failed := self._lately_failed()) is not None:
+   return failed
+  else:
+   self._own[party] = self._another(party)
+  return self._own[party]
+ def _lately_failed(self):
+  if self._failed is None or self._failed[1] <= self._effects.clock():
+   return None
+  child = self._failed[0]
+  return child if child.lifecycle.is_down_for_good else None
+ def _is_free_for(self, party):
+  return not self._is_used and self._users <= {party}
+ def _another(self, party):
+  spare = next((child for child in self._spare if child.lifecycle.is_ready), None)
+  if spare is not None and party.is_modern:
+   del self._spare[spare]
+   return spare
+  private = set(self._own.values()) - {*self._shared.values(), self._silent}
+  if len(private) + len(self._spare) < MAXIMUM_INSTANCES:
+   return Child(self.name, self, *self._parts, era=LEGACY)
+  owners = list(self._own.values())
+  return min(sorted(private, key=owners.index), key=owners.count)
+ def _unasking(self):
+  if self._silent is None:
+   nobody = Client("spec")
+   self._silent = Child(self.name, self, *self._parts, era=LEGACY, audience=nobody)
+  return self._silent
+ def owners(self, child):
+  return [party for party, own in self._own.items() if own is child]
+ def sole_user(self, child):
+  owners = self.owners(child)
+  if len(owners) != 1:
+   return None
+  return owners[0] if not self.shares(child) or self._is_free_for(owners[0]) else None
+ def asked(self, child, method, party):
+  if method in ASKED_IN_CALLS and party not in self._own and not self.owners(child):
+   self._own[party] = next(one for one in self if one is child)
+ def note_asking(self, method, calls):
+  if self._asks or not calls or method not in ASKED_IN_CALLS:
    return
-  self._servers.pop(uri, None)
-  self._servers[uri] = server
-  if len(self._servers) > MAXIMUM_URIS:
-   del self._servers[next(iter(self._servers))]
- def told(self, uri, server):
-  if self._addresses is None or not uri.startswith(APART):
-   return uri
-  return self._addresses().told(uri, server, self.of(uri))
- def learn(self, answer, server):
-  said = answer.members.get("result")
-  if not self.are_asked_for or said is None:
-   return answer
-  may_differ = self._addresses is not None and any(mark in said.text for mark in _MARKS)
-  if not (may_differ or '"uri"' in said.text) or type(said.value) is not dict:
-   return answer
-  if not may_differ:
-   self._note([*_uris_in(said.value)], server)
-   return answer
-  load_part("views")
-  if self._note([*_uris_in(said.value), *pages_of(said.value)], server):
-   return answer
-  text = told_result(said.text, lambda uri: self.told(uri, server))
-  return answer if text == said.text else result(answer.id_text, text)
- def _note(self, uris, server):
-  same = [uri for uri in uris if self.told(uri, server) == uri]
-  for uri in same[:MAXIMUM_URIS]:
-   self.add(uri, server)
-  return len(same) == len(uris)
- def of(self, uri):
-  return self._servers.get(uri)
+  self._asks = True
+  if any(call.client.connection.audience is not None for call in calls):
+   self.main.connection.say(NOT_SHARED)
+ def failed(self, child):
+  if not self.shares(child):
+   self._failures += 1
+   self._failed = child, self._effects.clock() + retry_pause(self._failures)
+ def succeeded(self):
+  self._failures, self._failed = 0, None
+ def left(self, client):
+  if client.party is not client:
+   return
+  if client in self._users:
+   self._users.remove(client)
+   self._is_used |= not client.is_modern
+  child = self._own.pop(client, None)
+  kept = (None, self._silent, *self._shared.values())
+  if child is None or child in kept or self.owners(child):
+   return
+  if client.is_modern and child.lifecycle.is_ready and client not in child.requests.late:
+   self._spare[child] = self._effects.arm(self._effects.clock() + SPARE_SECONDS)
+  else:
+   child.retire()
+ def tick(self, now):
+  for child in self:
+   child.tick(now)
+  for child, due in [*self._spare.items()]:
+   if due <= now or not child.lifecycle.is_ready:
+    del self._spare[child]
+    child.retire()
+   else:
+    self._effects.arm(due)
+""",
+    "serve.lifecycle": r"""
+from ..base.jsontext import obj, parse
+from ..base.protocol import (
+ HEADER_MISMATCH,
+ LEGACY,
+ METHOD_NOT_FOUND,
+ MISSING_CAPABILITY,
+ MODERN,
+ MODERN_VERSION,
+ UNSUPPORTED_VERSION,
+)
+from ..serve.clients import relayed
+from ..serve.effects import FOREVER
+from ..start.greeting import LEGACY_VERSIONS
+from ..start.values import quote
+CREATED = "created"
+QUEUED = "queued"
+STARTING = "starting"
+READY = "ready"
+DOWN = "down"
+TRANSITIONS = {
+ CREATED: (QUEUED,),
+ QUEUED: (STARTING, CREATED),
+ STARTING: (READY, DOWN, CREATED),
+ READY: (CREATED, DOWN),
+ DOWN: (QUEUED,),
+}
+FIRST_RETRY_SECONDS = 1.0
+LONGEST_RETRY_SECONDS = 60.0
+MAXIMUM_FAILURES = 10
+SOUND_SECONDS = 60.0
+MODERN_CODES = (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION)
+MODERN_SIGNS = (MODERN_VERSION, "server/discover", "io.modelcontextprotocol/")
 
-def _uris_in(result):
- skill = result.get("skill")
- holders = [result, skill] if type(skill) is dict else [result]
- parts = [message.get("content") for message in _items(result, "messages")]
- for holder in holders:
-  for member in ("content", "contents", "resources"):
-   parts += _items(holder, member)
- for part in [skill, *parts]:
-  if type(part) is dict:
-   for one in (part, part.get("resource")):
-    uri = one.get("uri") if type(one) is dict else None
-    if type(uri) is str:
-     yield uri
+class IllegalTransition(Exception):
+ pass
 
-def _items(result, member):
- value = result.get(member)
- return [item for item in value if type(item) is dict] if type(value) is list else []
+class Lifecycle:
+ def __init__(
+  self, connection, plan, era, audience):
+  self._audience = audience
+  self._connection = connection
+  self._effects = connection.effects
+  self._plan = plan
+  facts = plan.children.get(connection.name, {})
+  recorded = facts.get("protocol")
+  self._handshake = facts.get("handshake", recorded)
+  self.state = CREATED
+  self.is_ready = False
+  self.is_alive = False
+  self.reason = ""
+  self.era = era or (MODERN if recorded == MODERN_VERSION else LEGACY)
+  self._era_switched = False
+  self._failures = 0
+  self._retry_at = -FOREVER
+  self._forget()
+ def _forget(self):
+  self.client = None
+  self.protocol = ""
+  self.capabilities = {}
+  self.starting_at = self.ready_at = FOREVER
+  self.active_at = FOREVER
+  self._deadline = FOREVER
+ def enter(self, state, reason=""):
+  if state not in TRANSITIONS[self.state]:
+   name = self._connection.name
+   raise IllegalTransition(f"{name}: from {self.state} to {state}")
+  if state in (CREATED, DOWN):
+   self._forget()
+  self.state, self.reason = state, reason
+  self.is_ready = state == READY
+  self.is_alive = state in (STARTING, READY)
+  self._effects.entered(self._connection.child, state, reason)
+ @property
+ def is_down_for_good(self):
+  return self.state == DOWN and not self._may_retry()
+ def _may_retry(self):
+  if self._connection.options.restart != "on-call" or self._failures >= MAXIMUM_FAILURES:
+   return False
+  return self._retry_at <= self._effects.clock()
+ @property
+ def declared(self):
+  if self.is_ready:
+   return self.capabilities
+  about = parse(self._plan.snapshot[self._connection.name].get("server", "{}"))
+  declared = about.get("capabilities", {})
+  if self.era == LEGACY:
+   declared = about.get("handshakeCapabilities", declared)
+  return declared
+ def touch(self):
+  self.active_at = self._effects.clock()
+ def want(self, client):
+  if self.state == CREATED or (self.state == DOWN and self._may_retry()):
+   self.enter(QUEUED)
+   self.client = self._audience or client.connection.audience or client
+ def start(self):
+  self.enter(STARTING)
+  self._launch()
+ def _launch(self):
+  self.starting_at = self._effects.clock()
+  limit = self._connection.options.connect_timeout
+  self._deadline = self._effects.arm(self.starting_at + limit)
+  self._effects.start(self._connection.child)
+ def introduction(self):
+  known = self._handshake in LEGACY_VERSIONS
+  version = str(self._handshake) if known else LEGACY_VERSIONS[0]
+  able, info = "{}", ""
+  if self.client is not None:
+   version = min(version, self.client.version)
+   able, info = relayed(self.client), self.client.info
+  return handshake(version, able, info or self._plan.info)
+ def ready(self, answer):
+  said = answer.value("result")
+  self.enter(READY)
+  self.protocol = said["protocolVersion"]
+  capabilities = said.get("capabilities")
+  self.capabilities = capabilities if type(capabilities) is dict else {}
+  self._era_switched = False
+  self._deadline = FOREVER
+  self.ready_at = self.active_at = self._effects.clock()
+ def refused(self, answer):
+  fault = introduction_fault(answer.value("result"))
+  if answer.is_error:
+   fault = f"refused the handshake: {answer.raw('error')}"
+  if fault and not (self._means_other_era(answer) and self.switch_era()):
+   self.give_up(fault)
+  return bool(fault)
+ def give_up(self, reason):
+  self._effects.stop(self._connection.child, reason)
+ def _means_other_era(self, answer):
+  if self.era == MODERN or MODERN_VERSION in answer.raw("error"):
+   return True
+  return knows_no_handshake(answer)
+ def switch_era(self):
+  if self._era_switched:
+   return False
+  self._era_switched = True
+  self.era = _other(self.era)
+  self._connection.own = {}
+  self._effects.sleep(self._connection.child)
+  self._launch()
+  return True
+ def fail(self, reason):
+  if self._era_switched:
+   self.era, self._era_switched = _other(self.era), False
+  now = self._effects.clock()
+  sound = now - self.ready_at > SOUND_SECONDS
+  self._failures = 1 if sound else self._failures + 1
+  self._retry_at = now + retry_pause(self._failures)
+  self.enter(DOWN, reason)
+ def tick(self, now):
+  if self._deadline <= now:
+   limit = f"{self._connection.options.connect_timeout:g} s"
+   self._deadline = FOREVER
+   reason = f"did not finish its handshake within {limit}"
+   self.give_up(reason)
+  self._effects.arm(self._deadline)
+ def sleep_if_idle(self, now, *, busy):
+  limit = self._connection.options.idle_stop
+  if not limit or self.state != READY:
+   return False
+  due = (now if busy else self.active_at) + limit
+  if due > now:
+   self._effects.arm(due)
+   return False
+  self.enter(CREATED, f"had nothing to do for {limit:g} s")
+  self._effects.sleep(self._connection.child)
+  return True
 
-# serve/mending.py: Mends the entries of lists for which strict clients refuse the whole list.
+def retry_pause(failures):
+ return min(FIRST_RETRY_SECONDS * 2.0 ** min(failures - 1, 10), LONGEST_RETRY_SECONDS)
+
+def handshake(version, able, info):
+ return obj(protocolVersion=quote(version), capabilities=able, clientInfo=info)
+
+def introduction_fault(said):
+ if type(said) is not dict:
+  return "answered initialize with a result that is no JSON object"
+ named = type(said.get("protocolVersion")) is str
+ return "" if named else "names no protocol version that it speaks"
+
+def knows_no_handshake(refusal):
+ return refusal.code == METHOD_NOT_FOUND or speaks_modern(refusal)
+
+def speaks_modern(refusal):
+ error = refusal.value("error")
+ data = error.get("data") if type(error) is dict else None
+ supported = data.get("supported") if type(data) is dict else None
+ if type(supported) is list and any(version in supported for version in LEGACY_VERSIONS):
+  return False
+ text = refusal.raw("error")
+ return refusal.code in MODERN_CODES or any(sign in text for sign in MODERN_SIGNS)
+
+def _other(era):
+ return LEGACY if era == MODERN else MODERN
+""",
+    "serve.listing": r"""
+from ..base.catalogue import RESOURCES, TEMPLATES, TOOLS, Item
+from ..base.jsontext import (
+ Malformed,
+ edited,
+ elements,
+ members,
+ obj,
+ read_members,
+ rivals,
+)
+from ..base.templates import is_told_apart
+from ..serve.mending import WRONG, Unmendable, mended, named, wrong
+from ..start.lists import labelled
+from ..start.values import quote
+MAXIMUM_PAGES = 1000
+MAXIMUM_ENTRY_DEPTH = 100
+MAXIMUM_ENTRIES = 10_000
+MAXIMUM_ENTRY_CHARACTERS = 1 << 22
+LEFT_OUT = "it is left out"
+TOO_DEEP = f"values nested more than {MAXIMUM_ENTRY_DEPTH} deep"
+TOO_LARGE = f"more than {MAXIMUM_ENTRY_CHARACTERS >> 20} MiB of text"
+_LARGEST_DOUBLE = 1.7976931348623157e308
+
+class Listing:
+ def __init__(
+  self,
+  kind,
+  server,
+  *,
+  is_modern=False,
+  over_http=False,
+  without=(),
+ ):
+  self.kind = kind
+  self._without = without
+  self._is_modern = is_modern
+  self._repeats = kind is TOOLS and is_modern and over_http
+  self.wanted = "{}"
+  self.faults = []
+  self.left_out = []
+  self.mended = []
+  self.server = server
+  self._first = {}
+  self._followed = set()
+ def said(self, row):
+  kind = self.kind
+  refusals = [*self.left_out, *self.mended]
+  shown = [one for one in refusals if not is_hidden(kind, one[0], row)]
+  return [*self.faults, *[_said(kind, *one) for one in shown]]
+ @property
+ def items(self):
+  return list(self._first.values())
+ def take(self, result):
+  self.wanted = None
+  found, _ = members(result)
+  if self.kind.member not in found or type(found[self.kind.member][0]) is not list:
+   raise Malformed(f"no list of {self.kind.member}")
+  cursor = found["nextCursor"][0] if "nextCursor" in found else None
+  in_circle = type(cursor) is str and cursor in self._followed
+  for value, start, end in elements(result, found[self.kind.member][1]):
+   if len(self._first) == MAXIMUM_ENTRIES:
+    what = f"lists more than {MAXIMUM_ENTRIES} {self.kind.name}"
+    self.faults.append(f"{what}; the list ends there")
+    return
+   item = self._item(value, result, start, end)
+   if item is None:
+    continue
+   key = item.original
+   if self._first.setdefault(key, item) is not item and not in_circle:
+    what = f"lists the {self.kind.name[:-1]} {key!r} more than once"
+    self.faults.append(f"{what}; the first one counts")
+  if type(cursor) is not str:
+   return
+  if in_circle or len(self._followed) == MAXIMUM_PAGES:
+   what = f"repeats the cursor {cursor!r}" if in_circle else f"lists {MAXIMUM_PAGES} pages"
+   self.faults.append(f"{what} in {self.kind.method}; the list ends there")
+   return
+  self._followed.add(cursor)
+  self.wanted = obj(cursor=quote(cursor))
+ def _item(self, value, text, start, end):
+  kind = self.kind
+  entry = value if type(value) is dict else {}
+  name, key = entry.get(kind.label), entry.get(kind.key)
+  if type(name) is not str or type(key) is not str or not key:
+   other = f" or {kind.key}" if kind.key != kind.label else ""
+   self.faults.append(
+    f"lists a {kind.name[:-1]} without a {kind.label}{other}; it is left out"
+   )
+   return None
+  if fault := self._fault(entry, text[start:end]):
+   self.faults.append(f"lists the {kind.name[:-1]} {key!r} with {fault}; it is left out")
+   return None
+  if odd := _oddity(entry, text, start):
+   self.left_out.append((key, "", odd, LEFT_OUT))
+   return None
+  if any(member in entry for member in self._without):
+   entry = {member: entry[member] for member in entry if member not in self._without}
+   text = edited(text[start:end], drop=self._without)
+   start, end = 0, len(text)
+  try:
+   mends = wrong(kind, entry, self._is_modern)
+  except Unmendable as problem:
+   self.left_out.append((key, str(problem), WRONG, LEFT_OUT))
+   return None
+  if mends:
+   self.mended += [(key, *one) for one in named(entry, mends)]
+   text = mended(text[start:end], mends)
+   start, end = 0, len(text)
+  _, begin, stop = members(text, start)[0][kind.label]
+  return Item(self.server, key, name, text[start:begin], text[stop:end])
+ def _fault(self, entry, text):
+  if len(text) > MAXIMUM_ENTRY_CHARACTERS:
+   return TOO_LARGE
+  if rival := rivals(entry, {self.kind.label, self.kind.key}):
+   return f"a member {rival[0]!r}, which some clients take for ours"
+  if not self._repeats:
+   return ""
+  from ..serve.repeated import MARK, mark_fault
+  if MARK not in text:
+   return ""
+  fault = mark_fault(entry.get("inputSchema"))
+  return f"an {MARK} {fault}, which clients of HTTP refuse" if fault else ""
+
+def _said(kind, name, pointer, what, done):
+ where = f" at {pointer}" if pointer else ""
+ about = f"lists the {kind.name[:-1]} {name!r} with {what}{where}"
+ return f"{about}, which strict clients refuse; {done}"
+
+def _oddity(value, text, start):
+ if odd := unreadable(value):
+  return odd
+ names = []
+ read_members(text, start, {}, names)
+ return "a member that stands twice" if len({*names}) < len(names) else ""
+
+def listed(items, catalogue, connection):
+ kind, server, row = catalogue.kind, connection.name, connection.row
+ items = [item for item in items if not is_hidden(kind, item.original, row)]
+ if kind.key == "name":
+  return _named(items, catalogue, connection)
+ if kind.label == "name":
+  routes, own = catalogue.routes, (server,)
+  items = [
+   item
+   for item in items
+   if routes.get(item.original, own)[0] == server or is_told_apart(item.original)
+  ]
+  for item in items:
+   item.exposed = item.portable = labelled(server, item.exposed)
+ return items
+
+def _named(items, catalogue, connection):
+ server = connection.name
+ had = [*catalogue.live.get(server, ()), *catalogue.recorded(server)]
+ known = {item.original: item for item in had}
+ for item in items:
+  if item.original in known:
+   same = known[item.original]
+   item.exposed, item.portable = same.exposed, same.portable
+ new = [item for item in items if item.original not in known]
+ if not new:
+  return items
+ from ..rare.names import name_new
+ named = {*name_new(new, catalogue, server, connection.row, connection.options)}
+ return [item for item in items if item.original in known or item in named]
+
+def is_hidden(kind, own, row):
+ if kind is TOOLS:
+  return not offered(own, row)
+ return kind in (RESOURCES, TEMPLATES) and hides_address(own, row)
+
+def offered(tool, row):
+ expose, hide = row.get("expose"), row.get("hide", ())
+ if expose is None and not hide:
+  return True
+ from fnmatch import fnmatchcase
+ if any(fnmatchcase(tool, glob) for glob in hide):
+  return False
+ return expose is None or any(fnmatchcase(tool, glob) for glob in expose)
+
+def hides_address(uri, row):
+ globs = [glob for glob in row.get("hide", ()) if ":" in glob]
+ if not globs:
+  return False
+ from fnmatch import fnmatchcase
+ return any(fnmatchcase(uri, glob) for glob in globs)
+
+def unreadable(value):
+ todo = [(value, 1)]
+ while todo:
+  item, depth = todo.pop()
+  if type(item) is dict or type(item) is list:
+   if depth > MAXIMUM_ENTRY_DEPTH:
+    return TOO_DEEP
+   if type(item) is dict:
+    if not all(_has_utf8(key) for key in item):
+     return "a lone surrogate"
+    item = list(item.values())
+   todo += [(inner, depth + 1) for inner in item]
+  elif type(item) is str:
+   if not _has_utf8(item):
+    return "a lone surrogate"
+  elif not (item is None or type(item) is bool) and not _is_finite(item):
+   return "a number that no double holds"
+ return ""
+
+def _has_utf8(text):
+ if text.isascii():
+  return True
+ try:
+  text.encode("utf-8")
+ except UnicodeEncodeError:
+  return False
+ return True
+
+def _is_finite(number):
+ return not isinstance(number, str) and -_LARGEST_DOUBLE <= number <= _LARGEST_DOUBLE
+""",
+    "serve.lists": r"""
+from ..base.catalogue import KINDS, SKILLS, TEMPLATES, TOOLS
+from ..base.jsontext import Malformed
+from ..base.protocol import METHOD_NOT_FOUND, METHODS, MODERN, OTHER, PAGES
+from ..base.templates import fits, folder_of, lies_in
+from ..serve.differences import Difference, differs, drift
+from ..serve.effects import FOREVER
+from ..serve.listing import Listing, listed
+SETTLE_SECONDS = 0.5
+FIRST_PAUSE_SECONDS = 0.05
+LONGEST_PAUSE_SECONDS = 60.0
+LONGEST_HOLD_SECONDS = 1.0
+PATIENCE_SECONDS = 10.0
+CALM_SECONDS = 10.0
+_DOES = {
+ "live": "its live list is served",
+ "warn": "the snapshot is served",
+ "refuse": "what differs is withheld",
+}
+
+class Reading:
+ def __init__(self, listing, catalogue):
+  self.listing = listing
+  self._catalogue = catalogue
+  self._is_taken = False
+  self.fault = ""
+  self.number = 0
+  self.deadline = FOREVER
+ def ask(self, connection, finish):
+  limit = connection.options.connect_timeout
+  self.deadline = connection.effects.arm(connection.effects.clock() + limit)
+  self._is_taken = False
+  self.number = connection.ask(
+   self.listing.kind.method,
+   self.listing.wanted or "",
+   lambda answer: finish(self, answer),
+   prepare=self.prepare,
+   deadline=FOREVER,
+  )
+ def take(self, answer):
+  if self._is_taken:
+   return
+  self._is_taken = True
+  try:
+   self.listing.take(answer.raw("result"))
+  except Malformed as problem:
+   self.fault = str(problem)
+ def prepare(self, answer):
+  self.take(answer)
+  if self.listing.wanted is None:
+   known = self._catalogue.recorded(self.listing.server)
+   recorded = {item.original: item for item in known}
+   for item in self.listing.items:
+    if item.original in recorded:
+     old = recorded[item.original]
+     item.compared = old, differs(old, item)
+
+class ListReader:
+ def __init__(
+  self,
+  catalogue,
+  connection,
+  lifecycle,
+  clients,
+  instances,
+ ):
+  self.kind = catalogue.kind
+  self._catalogue = catalogue
+  self._connection = connection
+  self._server = connection.name
+  self._effects = connection.effects
+  self._policy = connection.options.on_drift
+  self._guarded = self._policy == "refuse"
+  self._lifecycle = lifecycle
+  self._clients = clients
+  self._instances = instances
+  self._said = instances.said
+  self.clear()
+ def clear(self):
+  self.compared = False
+  self.drift = ""
+  self.refused = {}
+  self.give_up_at = FOREVER
+  self._reading = None
+  self._again_at = FOREVER
+  self._pause = 0.0
+  self.is_awaited = False
+  self._served_at = -FOREVER
+  self._drift_at_start = None
+ @property
+ def is_known(self):
+  return self.compared and self._reading is None
+ @property
+ def is_at_rest(self):
+  return self._reading is None and self._again_at == FOREVER
+ @property
+ def _is_of_all(self):
+  return self._instances.shares(self._connection.child)
+ def read(self):
+  if self._reading is not None:
+   return
+  self._again_at = FOREVER
+  if self.kind.is_declared(self._lifecycle.capabilities):
+   row, is_modern = self._connection.row, self._lifecycle.era == MODERN
+   over_http = "url" in row and row.get("transport") != "sse"
+   listing = Listing(
+    self.kind,
+    self._server,
+    is_modern=is_modern,
+    over_http=over_http,
+    without=self._catalogue.left_out(self._server),
+   )
+   self._reading = Reading(listing, self._catalogue)
+   self._reading.ask(self._connection, self._answered)
+  else:
+   self._compare([])
+ def read_for_call(self):
+  self.is_awaited = True
+  if self._lifecycle.is_ready:
+   self.read()
+ def announced(self):
+  if self._again_at < FOREVER or not self._lifecycle.is_ready:
+   return
+  pause, longest = self._pause, LONGEST_PAUSE_SECONDS
+  if self._guarded:
+   self.compared = False
+   longest = LONGEST_HOLD_SECONDS
+  self._pause = min(pause * 2 or FIRST_PAUSE_SECONDS, longest)
+  self._again_at = self._effects.arm(self._effects.clock() + pause)
+ def tick(self, now):
+  if self._reading is not None and self._reading.deadline <= now:
+   self._unread(f"no answer within {self._connection.options.connect_timeout:g} s")
+  elif self._again_at <= now:
+   self.read()
+  self._effects.arm(self._again_at if self._reading is None else self._reading.deadline)
+  if self.give_up_at > now:
+   self._effects.arm(self.give_up_at)
+ def _answered(self, reading, answer):
+  if answer.is_error:
+   if self.kind is TOOLS or answer.code != METHOD_NOT_FOUND:
+    self._unread(answer.raw("error"))
+    return
+  else:
+   reading.take(answer)
+   if reading.fault:
+    self._unread(reading.fault)
+    return
+   if reading.listing.wanted is not None:
+    reading.ask(self._connection, self._answered)
+    return
+  self._end_reading()
+  faults = reading.listing.said(self._connection.row)
+  more = f" (the first of {len(faults)} faults of this list)" if faults[1:] else ""
+  self._say(self.kind.method, faults[0] + more if faults else "")
+  self._compare(listed(reading.listing.items, self._catalogue, self._connection))
+ def _unread(self, problem):
+  self._end_reading()
+  self.drift = f"not given ({problem})"
+  what = f"gave no list of {self.kind.name}"
+  if self._guarded:
+   what += f" to compare ({problem})"
+   self._withhold(dict.fromkeys(self._catalogue.recorded(self._server), what))
+   self._serve([])
+   self._say(self.kind.name, f"{what}; its snapshot is withheld")
+  else:
+   self._say(self.kind.name, f"{what} ({problem}); its snapshot stays")
+  self.compared, self.is_awaited = True, False
+ def _end_reading(self):
+  if self._reading is not None:
+   self._connection.own.pop(self._reading.number, None)
+   self._reading = None
+  self._lifecycle.touch()
+  self._effects.arm(self._again_at)
+ def _compare(self, items):
+  client, now = self._lifecycle.client, self._effects.clock()
+  shows_pages = client is not None and PAGES in client.extensions
+  difference = drift(self._catalogue, self._server, items, shows_pages)
+  settled_at = self._lifecycle.ready_at + SETTLE_SECONDS
+  if difference and now < settled_at and not self.is_awaited:
+   self._again_at = self._effects.arm(settled_at)
+   return
+  if self._guarded or self._is_of_all:
+   self._apply(items, difference)
+   self._report(difference)
+  overtaken = self._guarded and self._again_at < FOREVER
+  self.compared, self.is_awaited = not overtaken, False
+  if not overtaken:
+   self.give_up_at = FOREVER
+  elif self.give_up_at == FOREVER:
+   self.give_up_at = self._effects.arm(now + PATIENCE_SECONDS)
+ def _apply(self, items, difference):
+  if self._policy == "live":
+   self._serve(items)
+  elif self._guarded:
+   how = dict.fromkeys(difference.added, "is new")
+   how.update(dict.fromkeys(difference.changed, "changed"))
+   what, since = f"has a {self.kind.name[:-1]}", "since this proxy was compiled"
+   self._withhold(
+    {
+     item: f"{what} '{item.original}' that {how[item.original]} {since}"
+     for item in items
+     if item.original in how
+    }
+   )
+   gone = {*difference.changed, *difference.removed}
+   recorded = self._catalogue.recorded(self._server)
+   self._serve([item for item in recorded if item.original not in gone])
+ def _withhold(self, reasons):
+  named = self.kind.key == "name"
+  self.refused = {
+   name: reason
+   for item, reason in reasons.items()
+   for name in ((item.exposed, item.portable) if named else (item.original,))
+  }
+ def _serve(self, items):
+  if not self._is_of_all:
+   return
+  changes = Difference(self._catalogue.served(self._server), items)
+  if changes:
+   self._catalogue.serve(self._server, items)
+   names = [*changes.added, *changes.removed, *changes.changed]
+   self._clients.list_changed(self._catalogue, self._server, names)
+   now = self._effects.clock()
+   if now >= self._served_at + CALM_SECONDS:
+    self._pause = 0.0
+   self._served_at = now
+ def _report(self, difference):
+  self.drift = ""
+  if difference:
+   from ..rare.drift import drift_text
+   self.drift = drift_text(difference)
+  if self._drift_at_start is None:
+   self._drift_at_start = self.drift
+  if not difference:
+   self._say(self.kind.name, "")
+   return
+  what = "" if self.kind is TOOLS else f" {self.kind.name}"
+  how = f"differs from its snapshot:{what} {self.drift}"
+  advice = ", recompile to review it" if self.drift == self._drift_at_start else ""
+  self._say(self.kind.name, f"{how}; {_DOES[self._policy]}{advice}")
+ def _say(self, about, text):
+  if text and text != self._said.get(about):
+   self._connection.say(text)
+  self._said[about] = text
+ def withheld(self, method, name):
+  is_meant = self.kind.name in METHODS.get(method, OTHER).lists
+  for refused, reason in self.refused.items() if is_meant else ():
+   if name == refused or self._is_part(name, refused):
+    return reason
+  return None
+ def _is_part(self, uri, refused):
+  if self.kind is TEMPLATES:
+   return fits(refused, uri)
+  if self.kind is not SKILLS or not lies_in(uri, folder_of(refused)):
+   return False
+  served = [folder_of(item.original) for item in self._catalogue.served(self._server)]
+  around = [folder for folder in served if lies_in(uri, folder)]
+  return all(len(folder) <= len(folder_of(refused)) for folder in around)
+
+class Lists:
+ def __init__(
+  self,
+  catalogues,
+  connection,
+  lifecycle,
+  clients,
+  instances,
+ ):
+  self._readers = {
+   kind.name: ListReader(catalogues[kind.name], connection, lifecycle, clients, instances)
+   for kind in KINDS
+  }
+ def __iter__(self):
+  return iter(self._readers.values())
+ def __getitem__(self, kind):
+  return self._readers[kind]
+ @property
+ def compared(self):
+  return all(reader.compared for reader in self)
+ def given_up(self, now):
+  return [one.kind for one in self if not one.compared and one.give_up_at <= now]
+ def clear(self):
+  for reader in self:
+   reader.clear()
+ def read(self):
+  for reader in self:
+   reader.read()
+ def tick(self, now):
+  for reader in self:
+   reader.tick(now)
+ def announced(self, method):
+  for reader in self:
+   if method == reader.kind.announcement:
+    reader.announced()
+ def withheld(self, method, name):
+  reasons = [reader.withheld(method, name) for reader in self if reader.refused]
+  return next((reason for reason in reasons if reason is not None), None)
+""",
+    "serve.mending": r"""
+from ..base.catalogue import PROMPTS, RESOURCES, TEMPLATES, TOOLS
+from ..base.jsontext import edited, elements, members, obj, spliced
+from ..serve.uris import is_absolute
 WRONG = "a wrong value"
 _JSON_TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
 _BY_NAME = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
@@ -4561,501 +7217,44 @@ def mended(text, mends):
 
 def _mended_part(text, place, mends):
  return mends[()] if () in mends else mended(text[place[0] : place[1]], mends)
+""",
+    "serve.messages": r"""
+from ..base.jsontext import Malformed
+from ..base.message import Fragment, decode, read_message
 
-# serve/listing.py: Reads a list that a server gives: which of its entries are listed, and why the others are not.
-MAXIMUM_PAGES = 1000
-MAXIMUM_ENTRY_DEPTH = 100
-MAXIMUM_ENTRIES = 10_000
-MAXIMUM_ENTRY_CHARACTERS = 1 << 22
-LEFT_OUT = "it is left out"
-TOO_DEEP = f"values nested more than {MAXIMUM_ENTRY_DEPTH} deep"
-TOO_LARGE = f"more than {MAXIMUM_ENTRY_CHARACTERS >> 20} MiB of text"
-_LARGEST_DOUBLE = 1.7976931348623157e308
-
-class Listing:
- def __init__(
-  self,
-  kind,
-  server,
-  *,
-  is_modern=False,
-  over_http=False,
-  without=(),
- ):
-  self.kind = kind
-  self._without = without
-  self._is_modern = is_modern
-  self._repeats = kind is TOOLS and is_modern and over_http
-  self.wanted = "{}"
-  self.faults = []
-  self.left_out = []
-  self.mended = []
-  self.server = server
-  self._first = {}
-  self._followed = set()
- def said(self, row):
-  kind = self.kind
-  refusals = [*self.left_out, *self.mended]
-  shown = [one for one in refusals if not is_hidden(kind, one[0], row)]
-  return [*self.faults, *[_said(kind, *one) for one in shown]]
- @property
- def items(self):
-  return list(self._first.values())
- def take(self, result):
-  self.wanted = None
-  found, _ = members(result)
-  if self.kind.member not in found or type(found[self.kind.member][0]) is not list:
-   raise Malformed(f"no list of {self.kind.member}")
-  cursor = found["nextCursor"][0] if "nextCursor" in found else None
-  in_circle = type(cursor) is str and cursor in self._followed
-  for value, start, end in elements(result, found[self.kind.member][1]):
-   if len(self._first) == MAXIMUM_ENTRIES:
-    what = f"lists more than {MAXIMUM_ENTRIES} {self.kind.name}"
-    self.faults.append(f"{what}; the list ends there")
-    return
-   item = self._item(value, result, start, end)
-   if item is None:
-    continue
-   key = item.original
-   if self._first.setdefault(key, item) is not item and not in_circle:
-    what = f"lists the {self.kind.name[:-1]} {key!r} more than once"
-    self.faults.append(f"{what}; the first one counts")
-  if type(cursor) is not str:
-   return
-  if in_circle or len(self._followed) == MAXIMUM_PAGES:
-   what = f"repeats the cursor {cursor!r}" if in_circle else f"lists {MAXIMUM_PAGES} pages"
-   self.faults.append(f"{what} in {self.kind.method}; the list ends there")
-   return
-  self._followed.add(cursor)
-  self.wanted = obj(cursor=quote(cursor))
- def _item(self, value, text, start, end):
-  kind = self.kind
-  entry = value if type(value) is dict else {}
-  name, key = entry.get(kind.label), entry.get(kind.key)
-  if type(name) is not str or type(key) is not str or not key:
-   other = f" or {kind.key}" if kind.key != kind.label else ""
-   self.faults.append(
-    f"lists a {kind.name[:-1]} without a {kind.label}{other}; it is left out"
-   )
-   return None
-  if fault := self._fault(entry, text[start:end]):
-   self.faults.append(f"lists the {kind.name[:-1]} {key!r} with {fault}; it is left out")
-   return None
-  if odd := _oddity(entry, text, start):
-   self.left_out.append((key, "", odd, LEFT_OUT))
-   return None
-  if any(member in entry for member in self._without):
-   entry = {member: entry[member] for member in entry if member not in self._without}
-   text = edited(text[start:end], drop=self._without)
-   start, end = 0, len(text)
-  try:
-   mends = wrong(kind, entry, self._is_modern)
-  except Unmendable as problem:
-   self.left_out.append((key, str(problem), WRONG, LEFT_OUT))
-   return None
-  if mends:
-   self.mended += [(key, *one) for one in named(entry, mends)]
-   text = mended(text[start:end], mends)
-   start, end = 0, len(text)
-  _, begin, stop = members(text, start)[0][kind.label]
-  return Item(self.server, key, name, text[start:begin], text[stop:end])
- def _fault(self, entry, text):
-  if len(text) > MAXIMUM_ENTRY_CHARACTERS:
-   return TOO_LARGE
-  if rival := rivals(entry, {self.kind.label, self.kind.key}):
-   return f"a member {rival[0]!r}, which some clients take for ours"
-  if not (self._repeats and MARK in text):
-   return ""
-  fault = mark_fault(entry.get("inputSchema"))
-  return f"an {MARK} {fault}, which clients of HTTP refuse" if fault else ""
-
-def _said(kind, name, pointer, what, done):
- where = f" at {pointer}" if pointer else ""
- about = f"lists the {kind.name[:-1]} {name!r} with {what}{where}"
- return f"{about}, which strict clients refuse; {done}"
-
-def _oddity(value, text, start):
- if odd := unreadable(value):
-  return odd
- names = []
- read_members(text, start, {}, names)
- return "a member that stands twice" if len({*names}) < len(names) else ""
-
-def listed(items, catalogue, connection):
- kind, server, row = catalogue.kind, connection.name, connection.row
- items = [item for item in items if not is_hidden(kind, item.original, row)]
- if kind.key == "name":
-  return _named(items, catalogue, connection)
- if kind.label == "name":
-  routes, own = catalogue.routes, (server,)
-  items = [
-   item
-   for item in items
-   if routes.get(item.original, own)[0] == server or is_told_apart(item.original)
-  ]
-  for item in items:
-   item.exposed = item.portable = labelled(server, item.exposed)
- return items
-
-def _named(items, catalogue, connection):
- server = connection.name
- had = [*catalogue.live.get(server, ()), *catalogue.recorded(server)]
- known = {item.original: item for item in had}
- for item in items:
-  if item.original in known:
-   same = known[item.original]
-   item.exposed, item.portable = same.exposed, same.portable
- new = [item for item in items if item.original not in known]
- if not new:
-  return items
- load_part("rare")
- named = {*name_new(new, catalogue, server, connection.row, connection.options)}
- return [item for item in items if item.original in known or item in named]
-
-def is_hidden(kind, own, row):
- if kind is TOOLS:
-  return not offered(own, row)
- return kind in (RESOURCES, TEMPLATES) and hides_address(own, row)
-
-def offered(tool, row):
- expose, hide = row.get("expose"), row.get("hide", ())
- if expose is None and not hide:
-  return True
- from fnmatch import fnmatchcase
- if any(fnmatchcase(tool, glob) for glob in hide):
-  return False
- return expose is None or any(fnmatchcase(tool, glob) for glob in expose)
-
-def hides_address(uri, row):
- globs = [glob for glob in row.get("hide", ()) if ":" in glob]
- if not globs:
-  return False
- from fnmatch import fnmatchcase
- return any(fnmatchcase(uri, glob) for glob in globs)
-
-def unreadable(value):
- todo = [(value, 1)]
- while todo:
-  item, depth = todo.pop()
-  if type(item) is dict or type(item) is list:
-   if depth > MAXIMUM_ENTRY_DEPTH:
-    return TOO_DEEP
-   if type(item) is dict:
-    if not all(_has_utf8(key) for key in item):
-     return "a lone surrogate"
-    item = list(item.values())
-   todo += [(inner, depth + 1) for inner in item]
-  elif type(item) is str:
-   if not _has_utf8(item):
-    return "a lone surrogate"
-  elif not (item is None or type(item) is bool) and not _is_finite(item):
-   return "a number that no double holds"
- return ""
-
-def _has_utf8(text):
- if text.isascii():
-  return True
+def read_line(
+ line, redact=str, request=0
+):
+ found = []
+ oddity = ""
  try:
-  text.encode("utf-8")
- except UnicodeEncodeError:
-  return False
- return True
+  text = decode(line)
+  message = read_message(text, line if len(text) == len(line) else b"")
+  if not message.contradiction:
+   found.append(message)
+ except Malformed:
+  pass
+ if not found:
+  from ..rare.odd_lines import odd_line
+  found, oddity = odd_line(line, redact)
+ return ([_identified(one, request) for one in found] if request else found), oddity
 
-def _is_finite(number):
- return not isinstance(number, str) and -_LARGEST_DOUBLE <= number <= _LARGEST_DOUBLE
+def answered(found):
+ return [one.number for one in found if not one.method and one.id is not None]
 
-# serve/lists.py: The lists of one child: read once it is ready, held against the snapshot, served or withheld.
-SETTLE_SECONDS = 0.5
-FIRST_PAUSE_SECONDS = 0.05
-LONGEST_PAUSE_SECONDS = 60.0
-LONGEST_HOLD_SECONDS = 1.0
-PATIENCE_SECONDS = 10.0
-CALM_SECONDS = 10.0
-_DOES = {
- "live": "its live list is served",
- "warn": "the snapshot is served",
- "refuse": "what differs is withheld",
-}
-
-class Reading:
- def __init__(self, listing, catalogue):
-  self.listing = listing
-  self._catalogue = catalogue
-  self._is_taken = False
-  self.fault = ""
-  self.number = 0
-  self.deadline = FOREVER
- def ask(self, connection, finish):
-  limit = connection.options.connect_timeout
-  self.deadline = connection.effects.arm(connection.effects.clock() + limit)
-  self._is_taken = False
-  self.number = connection.ask(
-   self.listing.kind.method,
-   self.listing.wanted or "",
-   lambda answer: finish(self, answer),
-   prepare=self.prepare,
-   deadline=FOREVER,
-  )
- def take(self, answer):
-  if self._is_taken:
-   return
-  self._is_taken = True
-  try:
-   self.listing.take(answer.raw("result"))
-  except Malformed as problem:
-   self.fault = str(problem)
- def prepare(self, answer):
-  self.take(answer)
-  if self.listing.wanted is None:
-   known = self._catalogue.recorded(self.listing.server)
-   recorded = {item.original: item for item in known}
-   for item in self.listing.items:
-    if item.original in recorded:
-     old = recorded[item.original]
-     item.compared = old, differs(old, item)
-
-class ListReader:
- def __init__(
-  self,
-  catalogue,
-  connection,
-  lifecycle,
-  clients,
-  instances,
- ):
-  self.kind = catalogue.kind
-  self._catalogue = catalogue
-  self._connection = connection
-  self._server = connection.name
-  self._effects = connection.effects
-  self._policy = connection.options.on_drift
-  self._guarded = self._policy == "refuse"
-  self._lifecycle = lifecycle
-  self._clients = clients
-  self._instances = instances
-  self._said = instances.said
-  self.clear()
- def clear(self):
-  self.compared = False
-  self.drift = ""
-  self.refused = {}
-  self.give_up_at = FOREVER
-  self._reading = None
-  self._again_at = FOREVER
-  self._pause = 0.0
-  self.is_awaited = False
-  self._served_at = -FOREVER
-  self._drift_at_start = None
- @property
- def is_known(self):
-  return self.compared and self._reading is None
- @property
- def is_at_rest(self):
-  return self._reading is None and self._again_at == FOREVER
- @property
- def _is_of_all(self):
-  return self._instances.shares(self._connection.child)
- def read(self):
-  if self._reading is not None:
-   return
-  self._again_at = FOREVER
-  if self.kind.is_declared(self._lifecycle.capabilities):
-   row, is_modern = self._connection.row, self._lifecycle.era == MODERN
-   over_http = "url" in row and row.get("transport") != "sse"
-   listing = Listing(
-    self.kind,
-    self._server,
-    is_modern=is_modern,
-    over_http=over_http,
-    without=self._catalogue.left_out(self._server),
-   )
-   self._reading = Reading(listing, self._catalogue)
-   self._reading.ask(self._connection, self._answered)
-  else:
-   self._compare([])
- def read_for_call(self):
-  self.is_awaited = True
-  if self._lifecycle.is_ready:
-   self.read()
- def announced(self):
-  if self._again_at < FOREVER or not self._lifecycle.is_ready:
-   return
-  pause, longest = self._pause, LONGEST_PAUSE_SECONDS
-  if self._guarded:
-   self.compared = False
-   longest = LONGEST_HOLD_SECONDS
-  self._pause = min(pause * 2 or FIRST_PAUSE_SECONDS, longest)
-  self._again_at = self._effects.arm(self._effects.clock() + pause)
- def tick(self, now):
-  if self._reading is not None and self._reading.deadline <= now:
-   self._unread(f"no answer within {self._connection.options.connect_timeout:g} s")
-  elif self._again_at <= now:
-   self.read()
-  self._effects.arm(self._again_at if self._reading is None else self._reading.deadline)
-  if self.give_up_at > now:
-   self._effects.arm(self.give_up_at)
- def _answered(self, reading, answer):
-  if answer.is_error:
-   if self.kind is TOOLS or answer.code != METHOD_NOT_FOUND:
-    self._unread(answer.raw("error"))
-    return
-  else:
-   reading.take(answer)
-   if reading.fault:
-    self._unread(reading.fault)
-    return
-   if reading.listing.wanted is not None:
-    reading.ask(self._connection, self._answered)
-    return
-  self._end_reading()
-  faults = reading.listing.said(self._connection.row)
-  more = f" (the first of {len(faults)} faults of this list)" if faults[1:] else ""
-  self._say(self.kind.method, faults[0] + more if faults else "")
-  self._compare(listed(reading.listing.items, self._catalogue, self._connection))
- def _unread(self, problem):
-  self._end_reading()
-  self.drift = f"not given ({problem})"
-  what = f"gave no list of {self.kind.name}"
-  if self._guarded:
-   what += f" to compare ({problem})"
-   self._withhold(dict.fromkeys(self._catalogue.recorded(self._server), what))
-   self._serve([])
-   self._say(self.kind.name, f"{what}; its snapshot is withheld")
-  else:
-   self._say(self.kind.name, f"{what} ({problem}); its snapshot stays")
-  self.compared, self.is_awaited = True, False
- def _end_reading(self):
-  if self._reading is not None:
-   self._connection.own.pop(self._reading.number, None)
-   self._reading = None
-  self._lifecycle.touch()
-  self._effects.arm(self._again_at)
- def _compare(self, items):
-  client, now = self._lifecycle.client, self._effects.clock()
-  shows_pages = client is not None and PAGES in client.extensions
-  difference = drift(self._catalogue, self._server, items, shows_pages)
-  settled_at = self._lifecycle.ready_at + SETTLE_SECONDS
-  if difference and now < settled_at and not self.is_awaited:
-   self._again_at = self._effects.arm(settled_at)
-   return
-  if self._guarded or self._is_of_all:
-   self._apply(items, difference)
-   self._report(difference)
-  overtaken = self._guarded and self._again_at < FOREVER
-  self.compared, self.is_awaited = not overtaken, False
-  if not overtaken:
-   self.give_up_at = FOREVER
-  elif self.give_up_at == FOREVER:
-   self.give_up_at = self._effects.arm(now + PATIENCE_SECONDS)
- def _apply(self, items, difference):
-  if self._policy == "live":
-   self._serve(items)
-  elif self._guarded:
-   how = dict.fromkeys(difference.added, "is new")
-   how.update(dict.fromkeys(difference.changed, "changed"))
-   what, since = f"has a {self.kind.name[:-1]}", "since this proxy was compiled"
-   self._withhold(
-    {
-     item: f"{what} '{item.original}' that {how[item.original]} {since}"
-     for item in items
-     if item.original in how
-    }
-   )
-   gone = {*difference.changed, *difference.removed}
-   recorded = self._catalogue.recorded(self._server)
-   self._serve([item for item in recorded if item.original not in gone])
- def _withhold(self, reasons):
-  named = self.kind.key == "name"
-  self.refused = {
-   name: reason
-   for item, reason in reasons.items()
-   for name in ((item.exposed, item.portable) if named else (item.original,))
-  }
- def _serve(self, items):
-  if not self._is_of_all:
-   return
-  changes = Difference(self._catalogue.served(self._server), items)
-  if changes:
-   self._catalogue.serve(self._server, items)
-   names = [*changes.added, *changes.removed, *changes.changed]
-   self._clients.list_changed(self._catalogue, self._server, names)
-   now = self._effects.clock()
-   if now >= self._served_at + CALM_SECONDS:
-    self._pause = 0.0
-   self._served_at = now
- def _report(self, difference):
-  self.drift = ""
-  if difference:
-   load_part("rare")
-   self.drift = drift_text(difference)
-  if self._drift_at_start is None:
-   self._drift_at_start = self.drift
-  if not difference:
-   self._say(self.kind.name, "")
-   return
-  what = "" if self.kind is TOOLS else f" {self.kind.name}"
-  how = f"differs from its snapshot:{what} {self.drift}"
-  advice = ", recompile to review it" if self.drift == self._drift_at_start else ""
-  self._say(self.kind.name, f"{how}; {_DOES[self._policy]}{advice}")
- def _say(self, about, text):
-  if text and text != self._said.get(about):
-   self._connection.say(text)
-  self._said[about] = text
- def withheld(self, method, name):
-  is_meant = self.kind.name in METHODS.get(method, OTHER).lists
-  for refused, reason in self.refused.items() if is_meant else ():
-   if name == refused or self._is_part(name, refused):
-    return reason
-  return None
- def _is_part(self, uri, refused):
-  if self.kind is TEMPLATES:
-   return fits(refused, uri)
-  if self.kind is not SKILLS or not lies_in(uri, folder_of(refused)):
-   return False
-  served = [folder_of(item.original) for item in self._catalogue.served(self._server)]
-  around = [folder for folder in served if lies_in(uri, folder)]
-  return all(len(folder) <= len(folder_of(refused)) for folder in around)
-
-class Lists:
- def __init__(
-  self,
-  catalogues,
-  connection,
-  lifecycle,
-  clients,
-  instances,
- ):
-  self._readers = {
-   kind.name: ListReader(catalogues[kind.name], connection, lifecycle, clients, instances)
-   for kind in KINDS
-  }
- def __iter__(self):
-  return iter(self._readers.values())
- def __getitem__(self, kind):
-  return self._readers[kind]
- @property
- def compared(self):
-  return all(reader.compared for reader in self)
- def given_up(self, now):
-  return [one.kind for one in self if not one.compared and one.give_up_at <= now]
- def clear(self):
-  for reader in self:
-   reader.clear()
- def read(self):
-  for reader in self:
-   reader.read()
- def tick(self, now):
-  for reader in self:
-   reader.tick(now)
- def announced(self, method):
-  for reader in self:
-   if method == reader.kind.announcement:
-    reader.announced()
- def withheld(self, method, name):
-  reasons = [reader.withheld(method, name) for reader in self if reader.refused]
-  return next((reason for reason in reasons if reason is not None), None)
-
-# serve/open_requests.py: The requests of one child that clients are to answer.
+def _identified(message, request):
+ if message.id is not None or message.method:
+  return message
+ if isinstance(message, Fragment):
+  return Fragment(request, "", message.problem)
+ return message.under(str(request)) if message.is_response else message
+""",
+    "serve.open_requests": r"""
+from ..base.jsontext import Json
+from ..base.message import error, failure, notification, request
+from ..base.protocol import CANCELLED, INTERNAL_ERROR, PROGRESS
+from ..serve.clients import attributed
+from ..serve.effects import FOREVER
 ANSWER_SECONDS = 60.0
 GONE = "The client is gone"
 
@@ -5165,8 +7364,609 @@ class DeferredRequests:
   self._deferred = [one for one in self._deferred if one.id != key]
  def clear(self):
   self._deferred.clear()
+""",
+    "serve.process": r"""
+import os
+import threading
+from time import monotonic, sleep
+from ..base.message import MAXIMUM_LINE_BYTES, Lines
+from ..base.polling import POLLIN, POLLS, new_poll, widen
+from ..base.threads import NO_THREAD, start_thread
+from ..base.writer import RETURNED, Writer
+from ..spawn.spawning import KILL
+STDIN_GRACE_SECONDS = 2.0
+SIGTERM_GRACE_SECONDS = 2.0
+LAST_WORDS_SECONDS = 0.3
+LAST_WORDS_BYTES = 8192
+LAST_WORDS_LINES = 10
+CHUNK = 1 << 16
+TERMINATE = 15
 
-# serve/server_requests.py: Requests of one instance of a server to clients: whom they are for, and which calls they hold up.
+class Process:
+ def __init__(
+  self, spawned, receive, ended):
+  self.launch = spawned.launch
+  self.receive = receive
+  self.ended = ended
+  self.exited = threading.Event()
+  self.drained = threading.Event()
+  self.silent = threading.Event()
+  self.gone = threading.Event()
+  self.retired = False
+  self._is_passing_on = False
+  self._last_words = b""
+  self._lock = threading.Lock()
+  self._is_reported = False
+  self._is_closed = False
+  self.handle = spawned.handle
+  self._group = spawned.group
+  try:
+   self._closed, self._close = os.pipe()
+  except OSError:
+   spawned.discard()
+   raise
+  stdin, self._stdout, stderr = spawned.pipes
+  self.writer = Writer(
+   stdin,
+   private=True,
+   broke=lambda: self._end_in_thread(self._deaf),
+   overflowed=lambda waiting: self._end_in_thread(self._full, waiting),
+  )
+  if start_thread(self._read_stderr, stderr) is None:
+   self._undo(self._stdout, stderr, self._closed)
+  if start_thread(self._wait) is None:
+   self._undo(self._stdout)
+ def send(self, *messages):
+  self.writer.send(*[piece for message in messages for piece in message.pieces()])
+ def retire(self):
+  self.retired = True
+  self.silence()
+ def _undo(self, *descriptors):
+  self.kill()
+  self.handle.wait()
+  self.exited.set()
+  self.close()
+  for descriptor in descriptors:
+   os.close(descriptor)
+  raise RuntimeError(NO_THREAD)
+ def _end_in_thread(self, work, *arguments):
+  if start_thread(work, *arguments) is None:
+   self.kill()
+ def read(self):
+  lines = Lines(self._endless)
+  is_wide = False
+  for data in _chunks(self._stdout):
+   if len(data) == CHUNK and not is_wide:
+    is_wide = True
+    widen(self._stdout)
+   was_large = lines.size > RETURNED
+   self._is_passing_on = True
+   self.receive(*lines.feed(data))
+   self._is_passing_on = False
+   del data
+   if was_large and lines.size <= RETURNED:
+    from ..rare.memory import return_memory
+    return_memory()
+  self.drained.set()
+  if not self.exited.wait(LAST_WORDS_SECONDS):
+   self.end("closed its standard output")
+ def _endless(self):
+  reason = f"wrote a line of more than {MAXIMUM_LINE_BYTES >> 20} MiB"
+  self._end_in_thread(self.end, reason)
+ def _deaf(self):
+  if not self.exited.wait(LAST_WORDS_SECONDS):
+   self.end("closed its standard input")
+ def _full(self, waiting):
+  self.end(f"does not read its input, {waiting >> 20} MiB are waiting")
+ def end(self, reason):
+  with self._lock:
+   was_reported, self._is_reported = self._is_reported, True
+  if not was_reported:
+   from ..rare.secrecy import printable
+   self.ended(printable(self.launch.redact(reason)), self.last_words())
+  self.close()
+ def silence(self):
+  self._is_reported = True
+ def close(self):
+  with self._lock:
+   was_closed, self._is_closed = self._is_closed, True
+  if not was_closed:
+   os.close(self._close)
+  self.writer.close()
+  if self._group_gone(STDIN_GRACE_SECONDS):
+   return
+  self._signal(TERMINATE)
+  if self._group_gone(SIGTERM_GRACE_SECONDS):
+   return
+  self._signal(KILL)
+  self._group_gone(SIGTERM_GRACE_SECONDS)
+ def kill(self):
+  self._signal(KILL)
+ def last_words(self, most=LAST_WORDS_LINES):
+  from ..rare.reasons import telling
+  from ..rare.secrecy import printable
+  text = self.launch.redact(self._last_words.decode("utf-8", "replace"))
+  is_whole = len(self._last_words) <= LAST_WORDS_BYTES
+  if not is_whole:
+   text = text[-LAST_WORDS_BYTES:].partition("\n")[2]
+  lines = [printable(line).rstrip() for line in text.replace("\r", "\n").split("\n")]
+  return "\n".join(telling([line for line in lines if line], most, is_whole))
+ def _group_gone(self, seconds):
+  deadline = monotonic() + seconds
+  self.exited.wait(seconds)
+  while not self.gone.is_set():
+   if self.exited.is_set() and not self._group.signal(0):
+    self.gone.set()
+   elif monotonic() > deadline:
+    return False
+   else:
+    sleep(0.01)
+  return True
+ def _signal(self, number):
+  if not self.gone.is_set():
+   self._group.signal(number)
+ def _read_stderr(self, descriptor):
+  for data in _chunks(descriptor, self._listens(descriptor)):
+   self._last_words = (self._last_words + data)[-2 * LAST_WORDS_BYTES :]
+  self.silent.set()
+  os.close(self._closed)
+ def _listens(self, descriptor):
+  if not POLLS:
+   return lambda: None
+  poll = new_poll()
+  poll.register(descriptor, POLLIN)
+  watched = [self._closed, self.writer.descriptor]
+  for number in watched:
+   poll.register(number, 0)
+  def wait():
+   while True:
+    ready = [number for number, _ in poll.poll()]
+    closed = self._closed in ready
+    if watched and (closed or self.writer.descriptor in ready):
+     while watched:
+      poll.unregister(watched.pop())
+     if not closed:
+      self._end_in_thread(self._deaf)
+    if descriptor in ready:
+     return
+  return wait
+ def _wait(self):
+  status = self.handle.wait()
+  self.exited.set()
+  while not self.drained.wait(LAST_WORDS_SECONDS) and self._is_passing_on:
+   pass
+  self.silent.wait(LAST_WORDS_SECONDS)
+  if self._is_reported:
+   self.close()
+   return
+  from ..rare.reasons import how_ended
+  self.end(how_ended(status, self.launch))
+
+def _chunks(descriptor, wait=None):
+ try:
+  while True:
+   if wait is not None:
+    wait()
+   data = os.read(descriptor, CHUNK)
+   if not data:
+    return
+   yield data
+   del data
+ except OSError:
+  return
+ finally:
+  os.close(descriptor)
+""",
+    "serve.router": r"""
+from ..base.jsontext import Json, Malformed, NotAnObject, obj
+from ..base.message import error, failure, is_id, notification, result
+from ..base.protocol import (
+ CANCELLED,
+ INITIALIZED,
+ INVALID_PARAMS,
+ INVALID_REQUEST,
+ LEVELS,
+ METHOD_NOT_FOUND,
+ METHODS,
+ OF_SERVERS,
+ OTHER,
+ PARSE_ERROR,
+ PROGRESS,
+ ROOTS_CHANGED,
+)
+from ..serve.clients import Clients
+from ..serve.connection import Call
+from ..serve.instances import Instances
+from ..serve.lifecycle import QUEUED, STARTING
+from ..serve.routing import NameRouting, ambiguity
+from ..serve.uris import Origins
+MAXIMUM_STARTING = 8
+MAXIMUM_IN_BACKGROUND = 7
+
+class ExtensionCall(Call):
+ __slots__ = ()
+ def is_settled_by(self, code):
+  return code != METHOD_NOT_FOUND
+
+class Router:
+ def __init__(self, answers, effects, dispatching):
+  self.answers = answers
+  self.plan = answers.plan
+  self.effects = effects
+  self.clients = Clients("logging" in answers.declared)
+  self._origins = Origins(answers.has_addresses, answers.addresses)
+  self.servers = {
+   name: Instances(name, answers, effects, self.clients, self._origins)
+   for name in self.plan.servers
+  }
+  self.children = {name: instances.main for name, instances in self.servers.items()}
+  self._dispatch = dispatching(self.servers)
+  self.names = NameRouting(self.plan, answers.catalogues, self.children, self._dispatch)
+  self._resources = None
+ def _instances(self):
+  return [child for instances in self.servers.values() for child in instances]
+ @property
+ def resources(self):
+  if self._resources is None:
+   from ..rare.resources import ResourceRouting
+   self._resources = ResourceRouting(
+    self.answers, self.children, self.clients, self._origins, self._dispatch
+   )
+  return self._resources
+ def admit(self):
+  children = self._instances()
+  queued = [child for child in children if child.state == QUEUED]
+  if not queued:
+   return
+  starting = sum(child.state == STARTING for child in children)
+  queued.sort(key=lambda child: not child.calls.any_waits)
+  for child in queued:
+   limit = MAXIMUM_STARTING if child.calls.any_waits else MAXIMUM_IN_BACKGROUND
+   if starting >= limit:
+    return
+   starting += 1
+   child.lifecycle.start()
+ def connect(self, client):
+  self.clients.connect(client)
+  if client.starter is not None:
+   self.want_children(client.starter)
+ def end_input(self, client):
+  client.may_answer = False
+  for child in self._instances():
+   child.requests.open.refuse_for(client)
+ def disconnect(self, client):
+  calls = self._calls_of(client)
+  subscribing = [(s, c) for s, c in calls if c.method == "resources/subscribe"]
+  asked = [(s.name, c.original or c.name) for s, c in subscribing]
+  watched = dict.fromkeys([*asked, *client.watched.values()])
+  self.clients.disconnect(client)
+  if client.connection is client:
+   self._tell_level()
+  for child, call in reversed(calls):
+   self._dispatch.withdraw(call, child, lambda number: obj(requestId=number))
+  for child in self._instances():
+   if calls:
+    child.requests.open.refuse_for(client)
+   else:
+    child.requests.hand_over(client)
+  for server, uri in watched:
+   self.servers[server].of(client).unwatch(uri)
+  for instances in self.servers.values():
+   instances.left(client)
+ def _calls_of(self, client):
+  found = [(child, call) for child in self._instances() for call in child.calls.of(client)]
+  return sorted(found, key=lambda pair: pair[1].serial)
+ def note_attention(self, client, identifiers, *, attended):
+  for child, call in self._calls_of(client):
+   if call.identifier in identifiers:
+    call.attended = attended
+    child.requests.settle()
+ def owes(self, client):
+  return any(child.calls.of(client) for child in self._instances())
+ def want_children(self, client):
+  if self.plan.options.start == "eager":
+   for name, instances in self.servers.items():
+    if name not in self.answers.outages:
+     instances.of(client).lifecycle.want(client)
+ def receive(self, client, message):
+  if isinstance(message, Malformed):
+   code = INVALID_REQUEST if isinstance(message, NotAnObject) else PARSE_ERROR
+   client.deliver(failure("null", error(code, f"Invalid message: {message}")))
+  elif message.method is None:
+   if "result" in message.members or "error" in message.members:
+    self._client_answer(client, message)
+   else:
+    self._invalid(client, message)
+  elif not message.id_text:
+   self._client_notification(client, message)
+  elif message.id is None:
+   self._invalid(client, message)
+  else:
+   self._client_request(client, message)
+ def _invalid(self, client, message):
+  identifier = "null" if message.id is None else message.id_text
+  client.deliver(failure(identifier, error(INVALID_REQUEST, "Invalid request")))
+ def _client_answer(self, client, message):
+  number = message.number
+  any(child.requests.open.answer(client, number, message) for child in self._instances())
+ def _client_request(self, client, message):
+  method = message.method or ""
+  row = METHODS.get(method, OTHER)
+  if row.capability in self.answers.declared:
+   self._forward(client, message, row.member)
+   return
+  answer = self.answers.answer(client, message)
+  if answer is not None:
+   client.deliver(answer)
+  else:
+   self._extension(client, message)
+ def _forward(self, client, message, member):
+  if message.params or message.value("params") in ({}, None):
+   fault = ambiguity(message)
+  else:
+   fault = "params must be an object"
+  if fault:
+   self._dispatch.deny(client, message, INVALID_PARAMS, fault)
+  elif member == "name":
+   self.names.call(client, message)
+  elif member == "uri":
+   self.resources.request(client, message)
+  elif member == "ref":
+   self._complete(client, message)
+  else:
+   self._set_level(client, message)
+ def _set_level(self, client, message):
+  level = message.params.get("level")
+  if type(level) is not str or level not in LEVELS:
+   self._dispatch.deny(client, message, INVALID_PARAMS, "Unknown log level")
+   return
+  client.level = level
+  self._tell_level()
+  client.deliver(result(message.id_text, "{}"))
+ def _tell_level(self):
+  if self.clients.settle_level():
+   for child in self._instances():
+    child.set_level()
+ def _complete(self, client, message):
+  reference = message.params.get("ref")
+  of = reference if type(reference) is dict else {}
+  name, uri = of.get("name"), of.get("uri")
+  if type(name) is str and of.get("type") == "ref/prompt":
+   self.names.complete(client, message, name)
+  elif type(uri) is str and of.get("type") == "ref/resource":
+   self.resources.complete(client, message, uri)
+  else:
+   fault = "completion/complete needs a ref"
+   self._dispatch.deny(client, message, INVALID_PARAMS, fault)
+ def _extension(self, client, message):
+  method = message.method or ""
+  children = [self.children[name] for name in self.answers.extenders(method)]
+  if children and (fault := ambiguity(message)):
+   self._dispatch.deny(client, message, INVALID_PARAMS, fault)
+  elif children:
+   self._dispatch.send(ExtensionCall(client, message, method), children)
+  else:
+   fault = f"Method not found: {method}"
+   self._dispatch.deny(client, message, METHOD_NOT_FOUND, fault)
+ def _client_notification(self, client, message):
+  method = message.method or ""
+  if method == CANCELLED:
+   self._cancel(client, message)
+  elif method == INITIALIZED:
+   client.shake_hands()
+   self.want_children(client)
+  elif method == PROGRESS:
+   number = message.params.get("progressToken")
+   if type(number) is int:
+    for child in self._instances():
+     child.requests.open.progress(client, number, message)
+  elif method.startswith("notifications/") and method not in OF_SERVERS:
+   for_all = method != ROOTS_CHANGED
+   for instances in self.servers.values():
+    child = instances.of(client)
+    if child.lifecycle.is_ready and (for_all or child.lifecycle.client is client):
+     child.connection.send(notification(method, message.raw("params")))
+ def _cancel(self, client, message):
+  key = message.params.get("requestId")
+  found = [pair for pair in self._calls_of(client) if is_id(key) and pair[1].key == key]
+  if found:
+   child, call = found[-1]
+   params = Json(message.params_text)
+   self._dispatch.withdraw(call, child, lambda n: params.owned({"requestId": n}).text)
+""",
+    "serve.routing": r"""
+from ..base.catalogue import TOOLS, Item, Kind
+from ..base.jsontext import Json, rivals
+from ..base.message import error, failure, result
+from ..base.protocol import (
+ ENVELOPE,
+ INVALID_PARAMS,
+ METHOD_NOT_FOUND,
+ METHODS,
+ OTHER,
+)
+from ..serve.calls import tool_not_found, tool_of_nobody
+from ..serve.connection import Call
+_OF_META = ("progressToken", *ENVELOPE)
+_OF_REFERENCE = ("type", "name", "uri")
+
+class CompletionCall(Call):
+ __slots__ = ()
+ def __init__(
+  self, client, message, name, path, original):
+  super().__init__(client, message, name, path, original)
+  deliver = self.answer
+  self.answer = lambda answer: deliver(_completed(answer))
+
+def _completed(answer):
+ if answer.is_error and answer.code == METHOD_NOT_FOUND:
+  return result(answer.id_text, '{"completion":{"values":[]}}')
+ return answer
+
+class Dispatch:
+ def __init__(self, servers):
+  self._servers = servers
+  self._serial = 0
+ def serving(self, client, server):
+  return self._servers[server].serving(client)
+ def send(self, call, children):
+  first, *others = [self.serving(call.client, child.name) for child in children]
+  self._register(call, first)
+  if others:
+   call.others = [child.calls.submit for child in others]
+  first.calls.submit(call)
+ def send_unknown(self, call, child):
+  self._register(call, child)
+  child.submit_unknown(call)
+ def withdraw(self, call, child, params):
+  child.withdraw(call, params)
+ def _register(self, call, child):
+  self._serial += 1
+  call.serial = self._serial
+  if child.calls.seconds:
+   child.calls.limit(call)
+ def deny(self, client, message, code, text, data=""):
+  self.refuse(client, message, error(code, text, data))
+ def refuse(self, client, message, refusal):
+  client.deliver(failure(message.id_text, refusal))
+ def refuse_withheld(self, client, message, name):
+  for instances in self._servers.values():
+   child = instances.of(client)
+   reason = child.lists.withheld(message.method or "", name)
+   if reason is not None:
+    self.refuse(client, message, child.connection.gone(reason))
+    return True
+  return False
+
+class NameRouting:
+ def __init__(
+  self,
+  plan,
+  catalogues,
+  children,
+  dispatch,
+ ):
+  self._plan = plan
+  self._options = plan.options
+  self._catalogues = catalogues
+  self._children = children
+  self._dispatch = dispatch
+ def call(self, client, message):
+  name = message.params.get("name")
+  if type(name) is not str:
+   self._deny(client, message, f"{message.method} needs a name in params")
+   return
+  catalogue = self._catalogues[METHODS[message.method or ""].kind]
+  item = catalogue.find(name)
+  if item is None:
+   if not self._dispatch.refuse_withheld(client, message, name):
+    self._call_by_own_name(client, message, catalogue.kind, name)
+  elif item.server:
+   self._send(client, message, name, item)
+  else:
+   self._call_subtool(client, message, item)
+ def _send(self, client, message, name, item):
+  call = Call(client, message, name, ("name",), item.original)
+  self._dispatch.send(call, [self._children[item.server]])
+ def _call_by_own_name(self, client, message, kind, name):
+  items = self.named(kind.name, name)
+  if len(items) == 1:
+   self._call_listed(client, message, kind, items[0])
+  elif items:
+   meant = " or ".join([getattr(item, client.spelling) for item in items])
+   self._deny(client, message, f"{_unknown(kind)}: {name}; say {meant}")
+  elif kind is TOOLS:
+   self._call_unknown(client, message, name)
+  else:
+   self._deny(client, message, f"{_unknown(kind)}: {name}")
+ def _call_listed(self, client, message, kind, item):
+  name = item.exposed
+  if self._catalogues[kind.name].find(name) is not None:
+   self._send(client, message, name, item)
+  elif self._dispatch.refuse_withheld(client, message, name):
+   return
+  elif kind is TOOLS:
+   self._dispatch.refuse(client, message, tool_not_found(name))
+  else:
+   self._deny(client, message, f"{_unknown(kind)}: {name}")
+ def named(self, kind, name):
+  catalogue = self._catalogues[kind]
+  listed = catalogue.find(name)
+  if listed is not None:
+   return [listed]
+  guarded = self._options.on_drift == "refuse"
+  items = catalogue.recorded if guarded else catalogue.served
+  return [i for server in self._children for i in items(server) if i.original == name]
+ def _call_subtool(self, client, message, composite):
+  from ..serve.composite import Subcall
+  allowed = self._plan.subtools[composite.original]
+  call = Subcall(message, composite.original, allowed)
+  if call.fault:
+   self._deny(client, message, call.fault)
+   return
+  recorded = self._catalogues["tools"].recorded(call.server)
+  hidden = Item(call.server, call.tool, "", "", "")
+  item = next((item for item in recorded if item.original == call.tool), hidden)
+  self._send(client, call.message, item.exposed, item)
+ def _call_unknown(self, client, message, name):
+  from ..rare.names import prefix_of
+  separator = self._options.separator
+  server = prefix_of(name, self._children, separator)
+  if server is None and self._options.names != "bare" and separator not in name:
+   self._dispatch.refuse(client, message, tool_of_nobody(name))
+   return
+  child = self._dispatch.serving(client, server) if server is not None else None
+  live = self._options.on_drift == "live"
+  if child is None or not live or child.lifecycle.is_down_for_good:
+   self._dispatch.refuse(client, message, tool_not_found(name))
+   return
+  self._dispatch.send_unknown(Call(client, message, name, ("name",)), child)
+ def complete(self, client, message, name):
+  items = self.named("prompts", name)
+  if len(items) == 1:
+   [item] = items
+   call = CompletionCall(client, message, item.exposed, ("ref", "name"), item.original)
+   self._dispatch.send(call, [self._children[item.server]])
+  else:
+   self._deny(client, message, f"Nothing to complete: {name}")
+ def _deny(self, client, message, text):
+  self._dispatch.deny(client, message, INVALID_PARAMS, text)
+
+def _unknown(kind):
+ if kind is TOOLS:
+  return "Tool name must be prefixed with server key"
+ return f"{kind.name[:-1].capitalize()} not found"
+
+def ambiguity(message):
+ member = METHODS.get(message.method or "", OTHER).member
+ meta = message.params.get("_meta")
+ twice = rivals(message.params, ("_meta",))
+ twice += rivals(meta, _OF_META) if type(meta) is dict else []
+ if twice:
+  return f"{twice[0]} in params is another member's name, but for its case"
+ if not member or not message.params:
+  return ""
+ params = message.members["params"]
+ if params.stands_twice(member):
+  return f"{member} stands more than once in params"
+ if member == "ref" and type(message.params.get("ref")) is dict:
+  reference = Json(params.part("ref"))
+  twice = [name for name in _OF_REFERENCE if reference.stands_twice(name)]
+  return f"{twice[0]} stands more than once in params" if twice else ""
+ return ""
+""",
+    "serve.server_requests": r"""
+from collections import Counter
+from ..base.message import error, failure, is_id, result
+from ..base.protocol import (
+ INTERNAL_ERROR,
+ INVALID_REQUEST,
+ LEGACY,
+ REQUEST_TIMEOUT,
+)
+from ..serve.attribution import FirstCalls, LateCalls
+from ..serve.clients import inability
+from ..serve.open_requests import ANSWER_SECONDS, GONE, DeferredRequests, OpenRequests
 ASKED_IN_CALLS = {"sampling/createMessage": "sampling", "elicitation/create": "elicitation"}
 MAXIMUM_OPEN_REQUESTS = 1000
 MAXIMUM_HELD_REQUESTS = 100
@@ -5370,1001 +8170,18 @@ class ServerRequests:
   self.first_calls, self.late = FirstCalls(), LateCalls(self._connection.effects)
   for asked in [*self.open]:
    self.open.end(asked)
-
-# serve/child.py: One instance of a server behind the proxy, over all its lives.
-NOT_KNOWN = "asked a client something while calls of several were under way, and did not say which"
-LOST_LOG = "logs while calls of several clients are under way: what may be of any reaches none"
-
-class Child:
- def __init__(
-  self,
-  name,
-  instances,
-  answers,
-  effects,
-  clients,
-  origins,
-  *,
-  era="",
-  audience=None,
- ):
-  plan = answers.plan
-  self.name = name
-  self._instances = instances
-  self.row = plan.servers[name]
-  self._clients = clients
-  self._catalogues = answers.catalogues
-  self._outages = answers.outages
-  self._told = origins.told
-  self.connection = Connection(self, self.receive, self.row, plan.options, effects)
-  self.lifecycle = Lifecycle(self.connection, plan, era, audience)
-  self._loss_said = False
-  several = len(plan.servers) > 1
-  self.requests = ServerRequests(
-   self.connection, self.lifecycle, clients, instances, self._send_on, several=several
-  )
-  self.lists = Lists(self._catalogues, self.connection, self.lifecycle, clients, instances)
-  self.calls = CallQueue(
-   self.connection,
-   self.lifecycle,
-   self.requests,
-   self.lists,
-   self._catalogues,
-   origins,
-   instances,
-  )
- @property
- def state(self):
-  return self.lifecycle.state
- @property
- def era(self):
-  return self.lifecycle.era
- def up(self, port, masks):
-  if self.state != STARTING:
-   return
-  masked = None
-  if "masks" in self.row:
-   masked = Masks(self.row["masks"], masks)
-  self.connection.open(port, masked)
-  hello = self.lifecycle.introduction()
-  self.connection.ask("initialize", hello, self._shake_hands, deadline=FOREVER)
- def _shake_hands(self, answer):
-  if self.lifecycle.refused(answer):
-   return
-  self.lifecycle.ready(answer)
-  self._instances.succeeded()
-  self.connection.send(notification(INITIALIZED))
-  if self.name in self._outages:
-   self._outages.remove(self.name)
-   self._clients.all_changed(self._catalogues, self.name)
-  self._inform()
-  self.calls.flush()
-  self.lists.read()
-  self._sleep_if_idle(self.lifecycle.ready_at)
- def renewed(self):
-  if self.lifecycle.is_ready:
-   self._inform()
-   self.lists.read()
- def _inform(self):
-  self.set_level()
-  for uri in self._clients.watched(self.name, self._serves):
-   self.connection.ask("resources/subscribe", obj(uri=quote(uri)))
- def _serves(self, client):
-  return self._instances.of(client) is self
- def is_watched(self, uri):
-  return uri in self._clients.watched(self.name, self._serves)
- def unwatch(self, uri):
-  if self.lifecycle.is_ready and not self.is_watched(uri):
-   self.connection.ask("resources/unsubscribe", obj(uri=quote(uri)))
- def set_level(self):
-  level = self._clients.level
-  if level and self.lifecycle.is_ready and "logging" in self.lifecycle.capabilities:
-   self.connection.ask("logging/setLevel", obj(level=quote(level)))
- def down(self, reason, last_words):
-  if not self.lifecycle.is_alive:
-   return
-  shaking = self.state == STARTING and bool(self.connection.own)
-  if shaking and self.era == MODERN and self.lifecycle.switch_era():
-   return
-  if self.state == STARTING:
-   self._instances.failed(self)
-  self.calls.abandon(self.calls.clear(), reason)
-  self.requests.clear()
-  self.lifecycle.fail(reason)
-  self._forget()
-  words = f"; the end of its stderr:\n{last_words.rstrip()}" if last_words.strip() else ""
-  self.connection.say(reason + words)
-  if self._instances.are_down and self.name not in self._outages:
-   self._outages.add(self.name)
-   self._clients.all_changed(self._catalogues, self.name)
- def retire(self):
-  if self.state not in (CREATED, DOWN):
-   self.requests.clear()
-   self.lifecycle.enter(CREATED, "its client is gone")
-   self.connection.effects.sleep(self)
-   self._forget()
- def _forget(self):
-  self.connection.clear()
-  self.lists.clear()
- def tick(self, now):
-  self.lifecycle.tick(now)
-  self.connection.port.tick(now)
-  self.lists.tick(now)
-  self.calls.time_out(now)
-  self.connection.give_up(now)
-  for call in self.requests.give_up(now, awaited=self.calls.any_waits):
-   self.withdraw(call, lambda number: obj(requestId=number))
-   self.calls.fail(call, NOT_KNOWN)
-  self._send_on()
-  self._sleep_if_idle(now)
- def _sleep_if_idle(self, now):
-  owes = self.connection.owed() or self.calls.any_waits or self.requests.are_open
-  busy = bool(owes or self._clients.watched(self.name, self._serves))
-  if self.lifecycle.sleep_if_idle(now, busy=busy):
-   self._forget()
- def receive(self, message):
-  if isinstance(message, Fragment):
-   self.connection.warn(message.problem)
-   self._end(self.connection.ended_by(message))
-  elif message.method is None:
-   self._answered(message)
-  elif message.id_text:
-   self.ask(None, message)
-  elif message.method == CANCELLED:
-   self.requests.withdraw(message)
-  elif message.method in LISTS_CHANGED:
-   self.lists.announced(message.method)
-  elif message.method == PROGRESS:
-   self.calls.progress(self.connection.unmasked(message))
-  elif self.lifecycle.is_ready and message.method not in OF_CLIENTS:
-   if message.method != RESOURCE_UPDATED:
-    message = self.connection.unmasked(message)
-   self._pass_on(message)
- def _pass_on(self, message):
-  callers = {call.client for call in self.connection.calls.values()}
-  reached = self._clients.pass_on(self.name, message, callers, self._serves, self._told)
-  is_lost = message.method == LOG_MESSAGE and not reached and len(callers) > 1
-  if is_lost and not self._loss_said:
-   self._loss_said = True
-   self.connection.say(LOST_LOG)
- def ask(self, client, message):
-  message = self.connection.unmasked(message)
-  if client is not None:
-   self.requests.ask(client, message)
-  else:
-   self.requests.receive(message)
-  self.calls.flush()
- def _answered(self, message):
-  number, connection = message.number, self.connection
-  if number in connection.calls:
-   connection.unasked.settled()
-   self.calls.answered(number, connection.unmasked(message))
-  elif connection.answered(message):
-   self._send_on()
-  elif number >= FIRST_ID:
-   self.requests.late.ended(number)
-   self.calls.flush()
-  else:
-   self._end(connection.ended_by(message))
- def _end(self, answers):
-  for answer in answers:
-   self._answered(answer)
- def submit_unknown(self, call):
-  self.calls.submit_unknown(call)
-  self.lists["tools"].read_for_call()
-  self._send_on()
- def withdraw(self, call, params):
-  self.calls.withdraw(call, params)
-  self.calls.flush()
- def _send_on(self):
-  if self.lists["tools"].is_known:
-   self.calls.settle_unknown()
-  self.calls.flush()
-
-# serve/instances.py: The instances of one server: processes, or sessions with one behind a URL.
-MAXIMUM_INSTANCES = 32
-SPARE_SECONDS = 60.0
-NOT_SHARED = (
- "asks clients in the middle of calls: each client that it may ask has an instance of its own "
- "from its next call on, which shares no state with the others"
-)
-
-class Instances:
- def __init__(
-  self, name, answers, effects, clients, origins
- ):
-  facts = answers.plan.children.get(name, {})
-  self.name = name
-  self._effects = effects
-  self._parts = answers, effects, clients, origins
-  self._speaks_both = "handshake" in facts
-  self._asks = bool(facts.get("conditional"))
-  self.said = {}
-  self.main = Child(name, self, *self._parts)
-  self._shared = {self.main.era: self.main}
-  self._own = {}
-  self._silent = None
-  self._users = set()
-  self._is_used = False
-  self._failures = 0
-  self._failed = None
-  self._spare = {}
- def __iter__(self):
-  silent = [] if self._silent is None else [self._silent]
-  children = [*self._shared.values(), *silent, *self._own.values(), *self._spare]
-  return iter(dict.fromkeys(children))
- @property
- def state(self):
-  states = [child.state for child in self._shared.values()]
-  return next((s for s in (READY, STARTING, QUEUED, DOWN) if s in states), self.main.state)
- @property
- def are_down(self):
-  up = any(child.state in (READY, STARTING, QUEUED) for child in self)
-  return not up and any(child.state == DOWN for child in self._shared.values())
- def shares(self, child):
-  return any(child is shared for shared in self._shared.values())
- def shared(self, client):
-  if not self._speaks_both:
-   return self.main
-  if client.era not in self._shared:
-   self._shared[client.era] = Child(self.name, self, *self._parts, era=client.era)
-  return self._shared[client.era]
- def of(self, client):
-  return self._own.get(client.party) or self.shared(client)
- def serving(self, client):
-  shared, party = self.shared(client), client.party
-  if shared.era == MODERN:
-   return shared
-  if party in self._own:
-   return self._own[party]
-  if not self._asks or self._is_free_for(party) or shared.lifecycle.is_down_for_good:
-   self._users.add(party)
-   return shared
-  if not can_be_asked(client):
-   self._own[party] = self._unasking()
-  elif (failed := self._lately_failed()) is not None:
-   return failed
-  else:
-   self._own[party] = self._another(party)
-  return self._own[party]
- def _lately_failed(self):
-  if self._failed is None or self._failed[1] <= self._effects.clock():
-   return None
-  child = self._failed[0]
-  return child if child.lifecycle.is_down_for_good else None
- def _is_free_for(self, party):
-  return not self._is_used and self._users <= {party}
- def _another(self, party):
-  spare = next((child for child in self._spare if child.lifecycle.is_ready), None)
-  if spare is not None and party.is_modern:
-   del self._spare[spare]
-   return spare
-  private = set(self._own.values()) - {*self._shared.values(), self._silent}
-  if len(private) + len(self._spare) < MAXIMUM_INSTANCES:
-   return Child(self.name, self, *self._parts, era=LEGACY)
-  owners = list(self._own.values())
-  return min(sorted(private, key=owners.index), key=owners.count)
- def _unasking(self):
-  if self._silent is None:
-   nobody = Client("spec")
-   self._silent = Child(self.name, self, *self._parts, era=LEGACY, audience=nobody)
-  return self._silent
- def owners(self, child):
-  return [party for party, own in self._own.items() if own is child]
- def sole_user(self, child):
-  owners = self.owners(child)
-  if len(owners) != 1:
-   return None
-  return owners[0] if not self.shares(child) or self._is_free_for(owners[0]) else None
- def asked(self, child, method, party):
-  if method in ASKED_IN_CALLS and party not in self._own and not self.owners(child):
-   self._own[party] = next(one for one in self if one is child)
- def note_asking(self, method, calls):
-  if self._asks or not calls or method not in ASKED_IN_CALLS:
-   return
-  self._asks = True
-  if any(call.client.connection.audience is not None for call in calls):
-   self.main.connection.say(NOT_SHARED)
- def failed(self, child):
-  if not self.shares(child):
-   self._failures += 1
-   self._failed = child, self._effects.clock() + retry_pause(self._failures)
- def succeeded(self):
-  self._failures, self._failed = 0, None
- def left(self, client):
-  if client.party is not client:
-   return
-  if client in self._users:
-   self._users.remove(client)
-   self._is_used |= not client.is_modern
-  child = self._own.pop(client, None)
-  kept = (None, self._silent, *self._shared.values())
-  if child is None or child in kept or self.owners(child):
-   return
-  if client.is_modern and child.lifecycle.is_ready and client not in child.requests.late:
-   self._spare[child] = self._effects.arm(self._effects.clock() + SPARE_SECONDS)
-  else:
-   child.retire()
- def tick(self, now):
-  for child in self:
-   child.tick(now)
-  for child, due in [*self._spare.items()]:
-   if due <= now or not child.lifecycle.is_ready:
-    del self._spare[child]
-    child.retire()
-   else:
-    self._effects.arm(due)
-
-# serve/routing.py: Routes calls of tools and prompts: by the table, by what is listed now, by servers' own names.
-_OF_META = ("progressToken", *ENVELOPE)
-_OF_REFERENCE = ("type", "name", "uri")
-
-class CompletionCall(Call):
- __slots__ = ()
- def __init__(
-  self, client, message, name, path, original
- ):
-  super().__init__(client, message, name, path, original)
-  deliver = self.answer
-  self.answer = lambda answer: deliver(_completed(answer))
-
-def _completed(answer):
- if answer.is_error and answer.code == METHOD_NOT_FOUND:
-  return result(answer.id_text, '{"completion":{"values":[]}}')
- return answer
-
-class Dispatch:
- def __init__(self, servers):
-  self._servers = servers
-  self._serial = 0
- def serving(self, client, server):
-  return self._servers[server].serving(client)
- def send(self, call, children):
-  first, *others = [self.serving(call.client, child.name) for child in children]
-  self._register(call, first)
-  if others:
-   call.others = [child.calls.submit for child in others]
-  first.calls.submit(call)
- def send_unknown(self, call, child):
-  self._register(call, child)
-  child.submit_unknown(call)
- def withdraw(self, call, child, params):
-  child.withdraw(call, params)
- def _register(self, call, child):
-  self._serial += 1
-  call.serial = self._serial
-  if child.calls.seconds:
-   child.calls.limit(call)
- def deny(self, client, message, code, text, data=""):
-  self.refuse(client, message, error(code, text, data))
- def refuse(self, client, message, refusal):
-  client.deliver(failure(message.id_text, refusal))
- def refuse_withheld(self, client, message, name):
-  for instances in self._servers.values():
-   child = instances.of(client)
-   reason = child.lists.withheld(message.method or "", name)
-   if reason is not None:
-    self.refuse(client, message, child.connection.gone(reason))
-    return True
-  return False
-
-class NameRouting:
- def __init__(
-  self,
-  plan,
-  catalogues,
-  children,
-  dispatch,
- ):
-  self._plan = plan
-  self._options = plan.options
-  self._catalogues = catalogues
-  self._children = children
-  self._dispatch = dispatch
- def call(self, client, message):
-  name = message.params.get("name")
-  if type(name) is not str:
-   self._deny(client, message, f"{message.method} needs a name in params")
-   return
-  catalogue = self._catalogues[METHODS[message.method or ""].kind]
-  item = catalogue.find(name)
-  if item is None:
-   if not self._dispatch.refuse_withheld(client, message, name):
-    self._call_by_own_name(client, message, catalogue.kind, name)
-  elif item.server:
-   self._send(client, message, name, item)
-  else:
-   self._call_subtool(client, message, item)
- def _send(self, client, message, name, item):
-  call = Call(client, message, name, ("name",), item.original)
-  self._dispatch.send(call, [self._children[item.server]])
- def _call_by_own_name(self, client, message, kind, name):
-  items = self.named(kind.name, name)
-  if len(items) == 1:
-   self._call_listed(client, message, kind, items[0])
-  elif items:
-   meant = " or ".join([getattr(item, client.spelling) for item in items])
-   self._deny(client, message, f"{_unknown(kind)}: {name}; say {meant}")
-  elif kind is TOOLS:
-   self._call_unknown(client, message, name)
-  else:
-   self._deny(client, message, f"{_unknown(kind)}: {name}")
- def _call_listed(self, client, message, kind, item):
-  name = item.exposed
-  if self._catalogues[kind.name].find(name) is not None:
-   self._send(client, message, name, item)
-  elif self._dispatch.refuse_withheld(client, message, name):
-   return
-  elif kind is TOOLS:
-   self._dispatch.refuse(client, message, tool_not_found(name))
-  else:
-   self._deny(client, message, f"{_unknown(kind)}: {name}")
- def named(self, kind, name):
-  catalogue = self._catalogues[kind]
-  listed = catalogue.find(name)
-  if listed is not None:
-   return [listed]
-  guarded = self._options.on_drift == "refuse"
-  items = catalogue.recorded if guarded else catalogue.served
-  return [i for server in self._children for i in items(server) if i.original == name]
- def _call_subtool(self, client, message, composite):
-  allowed = self._plan.subtools[composite.original]
-  call = Subcall(message, composite.original, allowed)
-  if call.fault:
-   self._deny(client, message, call.fault)
-   return
-  recorded = self._catalogues["tools"].recorded(call.server)
-  hidden = Item(call.server, call.tool, "", "", "")
-  item = next((item for item in recorded if item.original == call.tool), hidden)
-  self._send(client, call.message, item.exposed, item)
- def _call_unknown(self, client, message, name):
-  load_part("rare")
-  separator = self._options.separator
-  server = prefix_of(name, self._children, separator)
-  if server is None and self._options.names != "bare" and separator not in name:
-   self._dispatch.refuse(client, message, tool_of_nobody(name))
-   return
-  child = self._dispatch.serving(client, server) if server is not None else None
-  live = self._options.on_drift == "live"
-  if child is None or not live or child.lifecycle.is_down_for_good:
-   self._dispatch.refuse(client, message, tool_not_found(name))
-   return
-  self._dispatch.send_unknown(Call(client, message, name, ("name",)), child)
- def complete(self, client, message, name):
-  items = self.named("prompts", name)
-  if len(items) == 1:
-   [item] = items
-   call = CompletionCall(client, message, item.exposed, ("ref", "name"), item.original)
-   self._dispatch.send(call, [self._children[item.server]])
-  else:
-   self._deny(client, message, f"Nothing to complete: {name}")
- def _deny(self, client, message, text):
-  self._dispatch.deny(client, message, INVALID_PARAMS, text)
-
-def _unknown(kind):
- if kind is TOOLS:
-  return "Tool name must be prefixed with server key"
- return f"{kind.name[:-1].capitalize()} not found"
-
-def ambiguity(message):
- member = METHODS.get(message.method or "", OTHER).member
- meta = message.params.get("_meta")
- twice = rivals(message.params, ("_meta",))
- twice += rivals(meta, _OF_META) if type(meta) is dict else []
- if twice:
-  return f"{twice[0]} in params is another member's name, but for its case"
- if not member or not message.params:
-  return ""
- params = message.members["params"]
- if params.stands_twice(member):
-  return f"{member} stands more than once in params"
- if member == "ref" and type(message.params.get("ref")) is dict:
-  reference = Json(params.part("ref"))
-  twice = [name for name in _OF_REFERENCE if reference.stands_twice(name)]
-  return f"{twice[0]} stands more than once in params" if twice else ""
- return ""
-
-# serve/router.py: The router: clients, children, and which of the latter a message of the former is for.
-MAXIMUM_STARTING = 8
-MAXIMUM_IN_BACKGROUND = 7
-
-class ExtensionCall(Call):
- __slots__ = ()
- def is_settled_by(self, code):
-  return code != METHOD_NOT_FOUND
-
-class Router:
- def __init__(self, answers, effects, dispatching):
-  self.answers = answers
-  self.plan = answers.plan
-  self.effects = effects
-  self.clients = Clients("logging" in answers.declared)
-  self._origins = Origins(answers.has_addresses, answers.addresses)
-  self.servers = {
-   name: Instances(name, answers, effects, self.clients, self._origins)
-   for name in self.plan.servers
-  }
-  self.children = {name: instances.main for name, instances in self.servers.items()}
-  self._dispatch = dispatching(self.servers)
-  self.names = NameRouting(self.plan, answers.catalogues, self.children, self._dispatch)
-  self._resources = None
- def _instances(self):
-  return [child for instances in self.servers.values() for child in instances]
- @property
- def resources(self):
-  if self._resources is None:
-   load_part("rare")
-   self._resources = ResourceRouting(
-    self.answers, self.children, self.clients, self._origins, self._dispatch
-   )
-  return self._resources
- def admit(self):
-  children = self._instances()
-  queued = [child for child in children if child.state == QUEUED]
-  if not queued:
-   return
-  starting = sum(child.state == STARTING for child in children)
-  queued.sort(key=lambda child: not child.calls.any_waits)
-  for child in queued:
-   limit = MAXIMUM_STARTING if child.calls.any_waits else MAXIMUM_IN_BACKGROUND
-   if starting >= limit:
-    return
-   starting += 1
-   child.lifecycle.start()
- def connect(self, client):
-  self.clients.connect(client)
-  if client.starter is not None:
-   self.want_children(client.starter)
- def end_input(self, client):
-  client.may_answer = False
-  for child in self._instances():
-   child.requests.open.refuse_for(client)
- def disconnect(self, client):
-  calls = self._calls_of(client)
-  subscribing = [(s, c) for s, c in calls if c.method == "resources/subscribe"]
-  asked = [(s.name, c.original or c.name) for s, c in subscribing]
-  watched = dict.fromkeys([*asked, *client.watched.values()])
-  self.clients.disconnect(client)
-  if client.connection is client:
-   self._tell_level()
-  for child, call in reversed(calls):
-   self._dispatch.withdraw(call, child, lambda number: obj(requestId=number))
-  for child in self._instances():
-   if calls:
-    child.requests.open.refuse_for(client)
-   else:
-    child.requests.hand_over(client)
-  for server, uri in watched:
-   self.servers[server].of(client).unwatch(uri)
-  for instances in self.servers.values():
-   instances.left(client)
- def _calls_of(self, client):
-  found = [(child, call) for child in self._instances() for call in child.calls.of(client)]
-  return sorted(found, key=lambda pair: pair[1].serial)
- def note_attention(self, client, identifiers, *, attended):
-  for child, call in self._calls_of(client):
-   if call.identifier in identifiers:
-    call.attended = attended
-    child.requests.settle()
- def owes(self, client):
-  return any(child.calls.of(client) for child in self._instances())
- def want_children(self, client):
-  if self.plan.options.start == "eager":
-   for name, instances in self.servers.items():
-    if name not in self.answers.outages:
-     instances.of(client).lifecycle.want(client)
- def receive(self, client, message):
-  if isinstance(message, Malformed):
-   code = INVALID_REQUEST if isinstance(message, NotAnObject) else PARSE_ERROR
-   client.deliver(failure("null", error(code, f"Invalid message: {message}")))
-  elif message.method is None:
-   if "result" in message.members or "error" in message.members:
-    self._client_answer(client, message)
-   else:
-    self._invalid(client, message)
-  elif not message.id_text:
-   self._client_notification(client, message)
-  elif message.id is None:
-   self._invalid(client, message)
-  else:
-   self._client_request(client, message)
- def _invalid(self, client, message):
-  identifier = "null" if message.id is None else message.id_text
-  client.deliver(failure(identifier, error(INVALID_REQUEST, "Invalid request")))
- def _client_answer(self, client, message):
-  number = message.number
-  any(child.requests.open.answer(client, number, message) for child in self._instances())
- def _client_request(self, client, message):
-  method = message.method or ""
-  row = METHODS.get(method, OTHER)
-  if row.capability in self.answers.declared:
-   self._forward(client, message, row.member)
-   return
-  answer = self.answers.answer(client, message)
-  if answer is not None:
-   client.deliver(answer)
-  else:
-   self._extension(client, message)
- def _forward(self, client, message, member):
-  if message.params or message.value("params") in ({}, None):
-   fault = ambiguity(message)
-  else:
-   fault = "params must be an object"
-  if fault:
-   self._dispatch.deny(client, message, INVALID_PARAMS, fault)
-  elif member == "name":
-   self.names.call(client, message)
-  elif member == "uri":
-   self.resources.request(client, message)
-  elif member == "ref":
-   self._complete(client, message)
-  else:
-   self._set_level(client, message)
- def _set_level(self, client, message):
-  level = message.params.get("level")
-  if type(level) is not str or level not in LEVELS:
-   self._dispatch.deny(client, message, INVALID_PARAMS, "Unknown log level")
-   return
-  client.level = level
-  self._tell_level()
-  client.deliver(result(message.id_text, "{}"))
- def _tell_level(self):
-  if self.clients.settle_level():
-   for child in self._instances():
-    child.set_level()
- def _complete(self, client, message):
-  reference = message.params.get("ref")
-  of = reference if type(reference) is dict else {}
-  name, uri = of.get("name"), of.get("uri")
-  if type(name) is str and of.get("type") == "ref/prompt":
-   self.names.complete(client, message, name)
-  elif type(uri) is str and of.get("type") == "ref/resource":
-   self.resources.complete(client, message, uri)
-  else:
-   fault = "completion/complete needs a ref"
-   self._dispatch.deny(client, message, INVALID_PARAMS, fault)
- def _extension(self, client, message):
-  method = message.method or ""
-  children = [self.children[name] for name in self.answers.extenders(method)]
-  if children and (fault := ambiguity(message)):
-   self._dispatch.deny(client, message, INVALID_PARAMS, fault)
-  elif children:
-   self._dispatch.send(ExtensionCall(client, message, method), children)
-  else:
-   fault = f"Method not found: {method}"
-   self._dispatch.deny(client, message, METHOD_NOT_FOUND, fault)
- def _client_notification(self, client, message):
-  method = message.method or ""
-  if method == CANCELLED:
-   self._cancel(client, message)
-  elif method == INITIALIZED:
-   client.shake_hands()
-   self.want_children(client)
-  elif method == PROGRESS:
-   number = message.params.get("progressToken")
-   if type(number) is int:
-    for child in self._instances():
-     child.requests.open.progress(client, number, message)
-  elif method.startswith("notifications/") and method not in OF_SERVERS:
-   for_all = method != ROOTS_CHANGED
-   for instances in self.servers.values():
-    child = instances.of(client)
-    if child.lifecycle.is_ready and (for_all or child.lifecycle.client is client):
-     child.connection.send(notification(method, message.raw("params")))
- def _cancel(self, client, message):
-  key = message.params.get("requestId")
-  found = [pair for pair in self._calls_of(client) if is_id(key) and pair[1].key == key]
-  if found:
-   child, call = found[-1]
-   params = Json(message.params_text)
-   self._dispatch.withdraw(call, child, lambda n: params.owned({"requestId": n}).text)
-
-# serve/core.py: The core of the proxy: takes the events of all peers, of either era, one at a time.
-class Core:
- def __init__(
-  self,
-  answers,
-  clock,
-  mint,
-  dispatching=Dispatch,
- ):
-  self.effects = Effects(clock)
-  self.router = Router(answers, self.effects, dispatching)
-  self.children = self.router.children
-  self._mint = mint
-  self.modern = None
- @property
- def alarm(self):
-  return self.effects.alarm
- def taken(self):
-  effects = self.effects
-  if effects.left:
-   effects.settle()
-  if effects.starts_due:
-   effects.starts_due = False
-   self.router.admit()
-  return effects.taken()
- def connect(self, client):
-  client.deliver = self.effects.sender(client)
-  self.router.connect(client)
-  return self.taken()
- def end_input(self, client):
-  self.router.end_input(client)
-  return self.taken()
- def unattend(self, client, identifiers):
-  self.router.note_attention(client, [*identifiers], attended=False)
-  return self.taken()
- def attend(self, client, identifiers):
-  self.router.note_attention(client, [*identifiers], attended=True)
-  return self.taken()
- def disconnect(self, client):
-  if self.modern is not None:
-   self.modern.close(client)
-  self.router.disconnect(client)
-  return self.taken()
- def from_client(self, client, line):
-  for message in read_messages(line, client.version == BATCH_VERSION):
-   self._receive(client, message)
- def take(self, client, messages):
-  for message in messages:
-   self._receive(client, message)
-  return self.taken()
- def _receive(self, client, message):
-  if isinstance(message, Malformed) or not self._is_modern(client, message):
-   self.router.receive(client, message)
-  if self.effects.left:
-   self.effects.settle()
- def _is_modern(self, client, message):
-  if self.modern is None:
-   if not is_enveloped(message) or message.id is None or message.method == "initialize":
-    return False
-   load_part("modern")
-   self.modern = ModernClients(self.router, self._mint)
-  return self.modern.receive(client, message)
- def owes(self, client):
-  waits = self.modern is not None and self.modern.owes(client)
-  return waits or self.router.owes(client)
- def end_subscriptions(self):
-  if self.modern is not None:
-   self.modern.end_subscriptions()
-  return self.taken()
- def wake(self, child, client):
-  child.lifecycle.want(client)
-  return self.taken()
- def child_up(self, child, masks={}):
-  if child.era == MODERN:
-   load_part("modern")
-   plan = self.router.plan
-   several = len(plan.servers) > 1
-   port = ModernChildPort(
-    child.connection,
-    plan.info,
-    child.ask,
-    lambda tool: self.schema_of(child, tool),
-    several=several,
-   )
-   child.up(port, masks)
-  else:
-   child.up(None, masks)
-  return self.taken()
- def child_down(self, child, reason, last_words=""):
-  child.down(reason, last_words)
-  return self.taken()
- def schema_of(self, child, tool):
-  served = self.router.answers.catalogues["tools"].served(child.name)
-  return next((item.listed("") for item in served if item.original == tool), "")
- def child_renewed(self, child):
-  child.renewed()
-  return self.taken()
- def request_failed(self, child, request, reason):
-  if child.lifecycle.is_alive:
-   child.connection.port.receive(failure(str(request), child.connection.gone(reason)))
-  return self.taken()
- def from_child(self, child, received):
-  messages, oddity = received
-  if child.lifecycle.is_alive:
-   connection = child.connection
-   if oddity:
-    connection.warn(oddity)
-   for message in messages:
-    connection.port.receive(message)
-    if self.effects.left:
-     self.effects.settle()
- def tick(self):
-  now = self.effects.clock()
-  self.effects.disarm()
-  if self.modern is not None:
-   self.modern.tick(now)
-  for instances in self.router.servers.values():
-   instances.tick(now)
-  return self.taken()
-
-# serve/process.py: One run of a child started over stdio: its process group, its pipes and who reads them.
-STDIN_GRACE_SECONDS = 2.0
-SIGTERM_GRACE_SECONDS = 2.0
-LAST_WORDS_SECONDS = 0.3
-LAST_WORDS_BYTES = 8192
-LAST_WORDS_LINES = 10
-CHUNK = 1 << 16
-TERMINATE = 15
-
-class Process:
- def __init__(
-  self, spawned, receive, ended
- ):
-  self.launch = spawned.launch
-  self.receive = receive
-  self.ended = ended
-  self.exited = threading.Event()
-  self.drained = threading.Event()
-  self.silent = threading.Event()
-  self.gone = threading.Event()
-  self.retired = False
-  self._is_passing_on = False
-  self._last_words = b""
-  self._lock = threading.Lock()
-  self._is_reported = False
-  self._is_closed = False
-  self.handle = spawned.handle
-  self._group = spawned.group
-  try:
-   self._closed, self._close = os.pipe()
-  except OSError:
-   spawned.discard()
-   raise
-  stdin, self._stdout, stderr = spawned.pipes
-  self.writer = Writer(
-   stdin,
-   private=True,
-   broke=lambda: self._end_in_thread(self._deaf),
-   overflowed=lambda waiting: self._end_in_thread(self._full, waiting),
-  )
-  if start_thread(self._read_stderr, stderr) is None:
-   self._undo(self._stdout, stderr, self._closed)
-  if start_thread(self._wait) is None:
-   self._undo(self._stdout)
- def send(self, *messages):
-  self.writer.send(*[piece for message in messages for piece in message.pieces()])
- def retire(self):
-  self.retired = True
-  self.silence()
- def _undo(self, *descriptors):
-  self.kill()
-  self.handle.wait()
-  self.exited.set()
-  self.close()
-  for descriptor in descriptors:
-   os.close(descriptor)
-  raise RuntimeError(NO_THREAD)
- def _end_in_thread(self, work, *arguments):
-  if start_thread(work, *arguments) is None:
-   self.kill()
- def read(self):
-  lines = Lines(self._endless)
-  is_wide = False
-  for data in _chunks(self._stdout):
-   if len(data) == CHUNK and not is_wide:
-    is_wide = True
-    widen(self._stdout)
-   was_large = lines.size > RETURNED
-   self._is_passing_on = True
-   self.receive(*lines.feed(data))
-   self._is_passing_on = False
-   del data
-   if was_large and lines.size <= RETURNED:
-    load_part("rare")
-    return_memory()
-  self.drained.set()
-  if not self.exited.wait(LAST_WORDS_SECONDS):
-   self.end("closed its standard output")
- def _endless(self):
-  reason = f"wrote a line of more than {MAXIMUM_LINE_BYTES >> 20} MiB"
-  self._end_in_thread(self.end, reason)
- def _deaf(self):
-  if not self.exited.wait(LAST_WORDS_SECONDS):
-   self.end("closed its standard input")
- def _full(self, waiting):
-  self.end(f"does not read its input, {waiting >> 20} MiB are waiting")
- def end(self, reason):
-  with self._lock:
-   was_reported, self._is_reported = self._is_reported, True
-  if not was_reported:
-   load_part("rare")
-   self.ended(printable(self.launch.redact(reason)), self.last_words())
-  self.close()
- def silence(self):
-  self._is_reported = True
- def close(self):
-  with self._lock:
-   was_closed, self._is_closed = self._is_closed, True
-  if not was_closed:
-   os.close(self._close)
-  self.writer.close()
-  if self._group_gone(STDIN_GRACE_SECONDS):
-   return
-  self._signal(TERMINATE)
-  if self._group_gone(SIGTERM_GRACE_SECONDS):
-   return
-  self._signal(KILL)
-  self._group_gone(SIGTERM_GRACE_SECONDS)
- def kill(self):
-  self._signal(KILL)
- def last_words(self, most=LAST_WORDS_LINES):
-  load_part("rare")
-  load_part("rare")
-  text = self.launch.redact(self._last_words.decode("utf-8", "replace"))
-  is_whole = len(self._last_words) <= LAST_WORDS_BYTES
-  if not is_whole:
-   text = text[-LAST_WORDS_BYTES:].partition("\n")[2]
-  lines = [printable(line).rstrip() for line in text.replace("\r", "\n").split("\n")]
-  return "\n".join(telling([line for line in lines if line], most, is_whole))
- def _group_gone(self, seconds):
-  deadline = monotonic() + seconds
-  self.exited.wait(seconds)
-  while not self.gone.is_set():
-   if self.exited.is_set() and not self._group.signal(0):
-    self.gone.set()
-   elif monotonic() > deadline:
-    return False
-   else:
-    sleep(0.01)
-  return True
- def _signal(self, number):
-  if not self.gone.is_set():
-   self._group.signal(number)
- def _read_stderr(self, descriptor):
-  for data in _chunks(descriptor, self._listens(descriptor)):
-   self._last_words = (self._last_words + data)[-2 * LAST_WORDS_BYTES :]
-  self.silent.set()
-  os.close(self._closed)
- def _listens(self, descriptor):
-  if not POLLS:
-   return lambda: None
-  poll = new_poll()
-  poll.register(descriptor, POLLIN)
-  watched = [self._closed, self.writer.descriptor]
-  for number in watched:
-   poll.register(number, 0)
-  def wait():
-   while True:
-    ready = [number for number, _ in poll.poll()]
-    closed = self._closed in ready
-    if watched and (closed or self.writer.descriptor in ready):
-     while watched:
-      poll.unregister(watched.pop())
-     if not closed:
-      self._end_in_thread(self._deaf)
-    if descriptor in ready:
-     return
-  return wait
- def _wait(self):
-  status = self.handle.wait()
-  self.exited.set()
-  while not self.drained.wait(LAST_WORDS_SECONDS) and self._is_passing_on:
-   pass
-  self.silent.wait(LAST_WORDS_SECONDS)
-  if self._is_reported:
-   self.close()
-   return
-  load_part("rare")
-  self.end(how_ended(status, self.launch))
-
-def _chunks(descriptor, wait=None):
- try:
-  while True:
-   if wait is not None:
-    wait()
-   data = os.read(descriptor, CHUNK)
-   if not data:
-    return
-   yield data
-   del data
- except OSError:
-  return
- finally:
-  os.close(descriptor)
-
-# serve/supervisor.py: Starts and ends the runs of children: each a process, or a connection to a server elsewhere.
+""",
+    "serve.supervisor": r"""
+import os
+import threading
+from ..base.threads import join, start_thread
+from ..serve.lifecycle import STARTING
+from ..serve.messages import answered
+from ..serve.process import Process
+from ..spawn.launch import prepare
+from ..spawn.nesting import data_digest, with_identity
+from ..spawn.spawning import spawn
+from ..start.embedded import SPARE
 LOOK_SECONDS = 1.0
 
 class Supervisor:
@@ -6448,11 +8265,11 @@ class Supervisor:
       _close_in_thread(run)
    run.read()
   except Exception as problem:
-   load_part("rare")
+   from ..rare.secrecy import where
    if run is not None:
     run.end(f"was given up over an internal fault: {where(problem)}")
    else:
-    load_part("rare")
+    from ..rare.reasons import why_not_started
     ended(f"could not be started: {why_not_started(problem, launch)}", "")
  def _start_run(
   self,
@@ -6471,7 +8288,7 @@ class Supervisor:
    return answered(received[0])
   if launch.transport == "stdio":
    return Process(self._spawn(launch), receive, ended)
-  load_part("remote")
+  from ..remote.transport import RemoteConnection
   config = os.path.join(self._folder, host.plan.config) if host.plan.config else "CONFIG"
   return RemoteConnection(
    launch,
@@ -6500,8 +8317,12 @@ def _keep_spare():
 def _close_in_thread(run):
  if start_thread(run.close) is None:
   run.kill()
-
-# serve/timer.py: Keeps time for the core, which reads no clock of its own accord.
+""",
+    "serve.timer": r"""
+import threading
+from time import monotonic
+from ..base.threads import start_thread
+from ..serve.effects import FOREVER
 LONGEST_SLEEP_SECONDS = 3600.0
 AFTER_A_FAULT_SECONDS = 1.0
 
@@ -6544,1096 +8365,677 @@ class TimerThread:
      pause = AFTER_A_FAULT_SECONDS
     wait = min(self.due - monotonic(), LONGEST_SLEEP_SECONDS)
     self._changed.wait(pause or max(0.0, wait))
+""",
+    "serve.unmatched": r"""
+from ..base.jsontext import obj
+from ..base.message import Fragment, Message, error, failure
+from ..base.protocol import (
+ INITIALIZED,
+ INTERNAL_ERROR,
+ INVALID_REQUEST,
+ METHOD_NOT_FOUND,
+)
+from ..start.values import quote
+FIRST_ID = 1
+SHOWN_ID = 40
+SHOWN_ERROR = 200
 
-# serve/engine.py: Carries out what the core decides: writes to peers, starts and stops children, keeps time.
-class Engine:
- def __init__(
-  self,
-  answers,
-  folder,
-  log=None,
- ):
-  self.plan = answers.plan
-  self.log = log
-  self._refusal = _refusal(self.plan)
-  dispatch = Dispatch if log is None else log.dispatch
-  self.core = Core(answers, monotonic, lambda: os.urandom(16).hex(), dispatch)
-  self.lock = threading.Lock()
-  self._sinks = {}
-  self._supervisor = Supervisor(self, folder)
-  self._stderr = Writer(2, private=False, overflowed=lambda waiting: None)
-  self.is_closing = False
-  self._awaited_client = None
-  self._all_answered = threading.Event()
-  self._timer = TimerThread(self.lock, self._tick, self._report)
- def connect(self, client, sink):
-  self._sinks[client] = sink
-  self.attempt(lambda core: core.connect(client))
- def disconnect(self, client):
-  self.attempt(lambda core: core.disconnect(client))
-  with self.lock:
-   del self._sinks[client]
- def receive(self, client, *lines):
-  faults = []
-  taken = 0
-  effects = self.core.effects
-  with self.lock:
-   if self.is_closing:
-    return len(lines)
-   for line in lines:
-    taken += 1
-    try:
-     self.core.from_client(client, line)
-     answered = effects.actions and effects.actions[-1][1] is client
-     if answered or effects.is_urgent:
-      self.perform()
-      if not self._sinks[client].has_room():
-       break
-    except Exception as fault:
-     faults.append((line, fault))
-   try:
-    self.perform()
-   except Exception as fault:
-    faults += [(line, fault) for line in lines[:taken]]
-  for line, problem in faults:
-   self.fail(client, line, problem)
-  return taken
- def take(self, client, messages):
-  try:
-   self._bring(lambda core: core.take(client, messages))
-  except Exception as fault:
-   self._take_back(client, messages, fault)
- def fail(self, client, line, fault):
-  self._take_back(client, read_messages(line, client.version == BATCH_VERSION), fault)
- def _take_back(
-  self, client, messages, fault
- ):
-  place = self._report(fault)
-  with self.lock:
-   for message in messages:
-    if isinstance(message, Malformed) or message.id is None or not message.method:
-     continue
-    identifier = message.id_text
-    cancelled = notification(CANCELLED, obj(requestId=identifier))
-    actions = self.core.take(client, [cancelled])
-    self.perform(actions)
-    if not any(_is_answer(action, client, identifier) for action in actions):
-     why = error(INTERNAL_ERROR, f"Internal fault: {place}")
-     self._send_all({client: [failure(identifier, why)]})
- def wake(self, child, client):
-  self.attempt(lambda core: core.wake(child, client))
- def settle(self, client, seconds, is_stopped):
-  end = monotonic() + seconds
-  self.attempt(lambda core: core.end_input(client))
-  with self.lock:
-   if not self.core.owes(client):
-    return
-   self._awaited_client = client
-  while not (is_stopped() or monotonic() > end):
-   if self._all_answered.wait(SIGNAL_SECONDS):
-    return
- def end_subscriptions(self):
-  self.attempt(lambda core: core.end_subscriptions())
- def close(self):
-  self.end_subscriptions()
-  with self._supervisor.spawning, self.lock:
-   self.is_closing = True
-   self._timer.end()
-  self._supervisor.close()
-  self._stderr.flush(1.0)
-  if self.log is not None:
-   self.log.flush(1.0)
- def kill(self):
-  self._supervisor.kill()
- def _bring(self, event):
-  with self.lock:
-   if not self.is_closing:
-    self.perform(event(self.core))
- def attempt(self, event):
-  try:
-   self._bring(event)
-  except Exception as fault:
-   self._report(fault)
- def perform(self, actions=None):
-  reached = set()
-  messages = {}
-  for kind, peer, what in self.core.taken() if actions is None else actions:
-   if kind is SEND:
-    messages.setdefault(peer, []).append(what)
-    continue
-   self._send_all(messages)
-   reached.update(messages)
-   messages = {}
-   self._do(kind, peer, what)
-  self._send_all(messages)
-  reached.update(messages)
-  if self._awaited_client is not None and not self.core.owes(self._awaited_client):
-   self._awaited_client = None
-   self._all_answered.set()
-  due = self.core.effects.alarm
-  if due < self._timer.due and not self._timer.call_by(due):
-   self.say(f"no time limit is kept: {NO_THREAD}")
-  return reached
- def _do(self, kind, peer, what):
-  if kind == SAY:
-   self.say(what)
-  elif kind == START:
-   why = self._refusal or ("" if self._supervisor.start(peer) else NO_THREAD)
-   if why:
-    self.perform(self.core.child_down(peer, f"could not be started: {why}"))
-  elif kind == STOP:
-   self._supervisor.end(peer, what)
-  elif kind == SLEEP:
-   self._supervisor.stop_idle(peer)
-  elif kind == STATE and self.log is not None:
-   state, reason = what
-   self.log.send(_state_line(peer.name, state, self.shown(reason)))
- def say(self, text):
-  line = self.shown(f"{self.plan.name}: {text}")
-  self._stderr.send(f"{line}\n".encode("utf-8", "backslashreplace"))
- def _report(self, fault):
-  load_part("rare")
-  place = where(fault)
-  self.say(f"internal fault: {place}")
-  return place
- def shown(self, text):
-  load_part("rare")
-  return shown(text, self._supervisor.redact)
- def _send_all(self, messages):
-  for peer, those in messages.items():
-   receiver = self._sinks.get(peer) or self._supervisor.current.get(peer)
-   if receiver is not None:
-    receiver.send(*those)
- def receive_from_child(self, child, run, received):
-  reached = set()
-  effects, current = self.core.effects, self._supervisor.current
-  for one in received:
-   if self.is_closing or current.get(child) is not run:
-    break
-   self.core.from_child(child, one)
-   if effects.is_urgent:
-    reached |= self.perform()
-  reached |= self.perform()
-  sinks = [self._sinks[peer] for peer in reached if peer in self._sinks]
-  return [sink for sink in sinks if not sink.has_room()]
- def _tick(self):
-  while self.core.alarm <= monotonic():
-   self.perform(self.core.tick())
-  return self.core.alarm
+def unmatched_answers(
+ said, in_flight, server):
+ number = said.number
+ ended = [one for one in sorted(in_flight) if number < FIRST_ID or one == number]
+ if isinstance(said, Fragment):
+  how = f"that cannot be read: {said.problem}"
+ else:
+  how = wrong_id(said)
+  if said.is_error:
+   if len(ended) == 1:
+    return [said.under(str(ended[0]))]
+   how += f": {said.raw('error')[:SHOWN_ERROR]}"
+ problem = failure_of(server, f"gave an answer {how}")
+ return [failure(str(one), problem) for one in ended]
 
-def _refusal(plan):
- if not (plan.approval or ALLOWED_SIGNERS in os.environ):
-  return ""
- load_part("tool")
- return refusal(plan.whole)
+def failure_of(server, reason):
+ return error(INTERNAL_ERROR, f"Server '{server}' {reason}", obj(server=quote(server)))
 
-def _state_line(server, state, reason):
- line = obj(
-  time=f"{time():.3f}",
-  server=quote(server),
-  state=quote(state),
-  reason=quote(reason) if reason else "null",
- )
- return line.encode("ascii") + b"\n"
+def wrong_id(message):
+ if message.id is None:
+  return "without the id of a request"
+ return f"with the id {message.id_text[:SHOWN_ID]}, which no request has had"
 
-def _is_answer(action, client, identifier):
- kind, peer, message = action
- if kind != SEND or peer is not client:
-  return False
- return message.method is None and message.id_text == identifier
-''')
-define_part("modern", r'''
-load_part("base")
-load_part("serve")
-
-# modern/results.py: How results of the revision of 2026-07-28 differ from those of older ones.
-UNCACHED = {"ttlMs": "0", "cacheScope": '"private"'}
-_OURS = ("resultType", "inputRequests", "requestState", "_meta", *UNCACHED)
-MODERN_MEMBERS = ("resultType", "ttlMs", "cacheScope")
-
-def completed(said, plan, method):
- value = said.value
- add = {}
- if value.get("resultType", "complete") == "complete":
-  if "resultType" not in value:
-   add["resultType"] = '"complete"'
-  if method == "tools/call" and "content" not in value:
-   add["content"] = "[]"
-  if METHODS.get(method, OTHER).cached:
-   add.update({name: hint for name, hint in UNCACHED.items() if name not in value})
- meta = value.get("_meta")
- if type(meta) is not dict:
-  add["_meta"] = plan.signature
- elif SERVER_KEY not in meta:
-  add["_meta"] = Json(said.part("_meta")).owned({SERVER_KEY: plan.info}).text
- return said.owned(add, _OURS)
-
-def unasking(answer):
- said = answer.json("result")
- if said.value.get("resultType", "complete") == "complete":
-  return answer
- plain = said.edited(drop=("resultType", "inputRequests", "requestState"))
- return result(answer.id_text, plain)
-
-def legacy_result(said, wraps):
- value = said.value
- add = {}
- if "structuredContent" in value and (wraps or type(value["structuredContent"]) is not dict):
-  add["structuredContent"] = obj(result=said.part("structuredContent"))
- return said.edited(MODERN_MEMBERS, add)
-
-# modern/subscriptions.py: Subscriptions to what happens outside of calls: those of modern clients, and of modern children.
-LISTENABLE = {
- "toolsListChanged": "tools",
- "promptsListChanged": "prompts",
- "resourcesListChanged": "resources",
-}
-CALL, ASIDE = 1, 2
-ACKNOWLEDGE_SECONDS = 10.0
-MAXIMUM_HELD = 1_000
-
-def subscription(asking, router):
- wanted = asking.message.params.get("notifications")
- if type(wanted) is dict:
-  return Subscription(asking, router, wanted)
- refusal = error(INVALID_PARAMS, f"{LISTEN} needs notifications in params, an object")
- asking.connection.deliver(failure(asking.identifier, refusal))
- return None
-
-class Subscription:
- def __init__(self, asking, router, wanted):
-  self.request = asking
-  self._router = router
-  self._effects = router.effects
-  declared = parse(router.plan.capabilities)
-  self._changes = [name for name in LISTENABLE if wanted.get(name) is True]
-  self._changes = [name for name in self._changes if _tells(declared, LISTENABLE[name])]
-  kinds = [LISTENABLE[name] for name in self._changes]
-  self._methods = {f"notifications/{kind}/list_changed" for kind in kinds}
-  self._methods.add(RESOURCE_UPDATED)
-  uris = _watchable(declared, wanted.get("resourceSubscriptions"))
-  self._unanswered = {ASIDE + number: uri for number, uri in enumerate(uris)}
-  self._watched = []
-  self._held = []
-  self._deadline = self._effects.arm(self._effects.clock() + ACKNOWLEDGE_SECONDS)
- def start(self):
-  self.request.deliver = self.deliver
-  self.request.shake_hands()
-  self._router.connect(self.request)
-  for number, uri in [*self._unanswered.items()]:
-   asked = request(number, "resources/subscribe", obj(uri=quote(uri)))
-   self._router.receive(self.request, asked)
-  if not self._unanswered and self._held is not None:
-   self._acknowledge()
- def deliver(self, message):
-  if message.method is None:
-   self._answered(message)
-  elif message.id_text:
-   refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
-   answer = failure(message.id_text, refusal)
-   self._effects.later(lambda: self._router.receive(self.request, answer))
-  else:
-   self._tell(message)
- def _answered(self, message):
-  uri = self._unanswered.pop(message.number, None)
-  if uri is not None and not message.is_error:
-   self._watched.append(uri)
-  if uri is not None and not self._unanswered:
-   self._acknowledge()
- def tick(self, now):
-  if self._held is None:
-   return
-  if self._deadline > now:
-   self._effects.arm(self._deadline)
-   return
-  unanswered, self._unanswered = self._unanswered, {}
-  for number in unanswered:
-   gone = notification(CANCELLED, obj(requestId=str(number)))
-   self._router.receive(self.request, gone)
-  self._acknowledge()
- def _acknowledge(self):
-  honoured = dict.fromkeys(self._changes, "true")
-  if self._watched:
-   uris = ",".join([quote(uri) for uri in self._watched])
-   honoured["resourceSubscriptions"] = f"[{uris}]"
-  marked = obj(notifications=obj(honoured), _meta=self._mark())
-  self.request.connection.deliver(notification(ACKNOWLEDGED, marked))
-  held, self._held = self._held or [], None
-  for message in held:
-   self._tell(message)
- def _tell(self, message):
-  if message.method not in self._methods:
-   return
-  if self._held is None:
-   params = message.json("params").owned({"_meta": self._mark()}).text
-   self.request.connection.deliver(notification(message.method or "", params))
-  elif len(self._held) < MAXIMUM_HELD:
-   self._held.append(message)
- def _mark(self):
-  return obj({SUBSCRIPTION_KEY: self.request.identifier})
- def end(self):
-  if self.request in self._router.clients:
-   self._router.disconnect(self.request)
- def finish(self):
-  text = obj(resultType='"complete"', _meta=self._mark())
-  self.request.connection.deliver(result(self.request.identifier, text))
-
-def _tells(declared, capability):
- kind = declared.get(capability)
- return type(kind) is dict and kind.get("listChanged") is True
-
-def _watchable(declared, uris):
- resources = declared.get("resources")
- if type(resources) is not dict or not resources.get("subscribe") or type(uris) is not list:
-  return []
- return list(dict.fromkeys([uri for uri in uris if type(uri) is str]))
-
-class Streams:
- def __init__(
-  self,
-  connection,
-  enveloped,
-  answer,
- ):
-  self._connection = connection
-  self._effects = connection.effects
-  self._enveloped = enveloped
-  self._answer = answer
-  self._open = {}
- def __contains__(self, stream):
-  return stream in self._open
- @property
- def awaited(self):
-  return {stream for stream, (_, waiting) in self._open.items() if waiting}
- def listen(self, declared):
-  known = declared if type(declared) is dict else {}
-  wanted = {name: "true" for name, kind in LISTENABLE.items() if _tells(known, kind)}
-  if wanted:
-   self._begin(obj(wanted), "", [])
- def _begin(self, wanted, uri, identifiers):
-  stream = self._connection.mint()
-  self._open[stream] = uri, identifiers
-  params = self._enveloped(obj(notifications=wanted))
-  self._effects.send(self._connection.child, request(stream, LISTEN, params))
- def subscribe(self, message):
-  uri = message.params["uri"]
-  waiting = [identifiers for known, identifiers in self._open.values() if known == uri]
-  if not waiting:
-   wanted = obj(resourceSubscriptions=f"[{quote(uri)}]")
-   self._begin(wanted, uri, [message.number])
-  elif waiting[0]:
-   waiting[0].append(message.number)
-  else:
-   self._done(message)
- def withdraw(self, identifier):
-  for stream, (_, identifiers) in [*self._open.items()]:
-   if identifier in identifiers:
-    identifiers.remove(identifier)
-    if not identifiers:
-     self._close(stream)
- def unsubscribe(self, message):
-  uri = message.params["uri"]
-  for stream in [s for s, (known, _) in self._open.items() if known == uri]:
-   self._close(stream)
-  self._done(message)
- def _close(self, stream):
-  gone = notification(CANCELLED, obj(requestId=str(stream)))
-  self._effects.send(self._connection.child, gone)
-  self.ended(stream)
- def acknowledged(self, message):
-  meta = message.params.get("_meta")
-  stream = minted(meta.get(SUBSCRIPTION_KEY)) if type(meta) is dict else 0
-  uri, identifiers = self._open.get(stream, ("", []))
-  honoured = message.params.get("notifications")
-  uris = honoured.get("resourceSubscriptions") if type(honoured) is dict else None
-  if not identifiers:
-   return
-  if type(uris) is list and uri in uris:
-   self._open[stream] = uri, []
-   for identifier in identifiers:
-    self._answer(result(str(identifier), "{}"))
-  else:
-   self._close(stream)
- def ended(self, stream, why=""):
-  uri, identifiers = self._open.pop(stream, ("", []))
-  for identifier in identifiers:
-   unwatched = f"Server '{self._connection.name}' does not watch {uri}"
-   self._answer(failure(str(identifier), why or error(INTERNAL_ERROR, unwatched)))
- def _done(self, message):
-  self._answer(result(message.id_text, "{}"))
-
-# modern/child.py: The port of a modern child: to the router it is one that shakes hands.
-LEGACY_NOTIFICATIONS = frozenset({PROGRESS, ROOTS_CHANGED})
-MAXIMUM_ROUNDS = 8
-FIRST_WAIT_SECONDS = 0.05
-LONGEST_WAIT_SECONDS = 0.25
-
-class PendingRequest:
- __slots__ = (
-  "_answers",
-  "_params",
-  "_state",
-  "client",
-  "due",
-  "method",
-  "number",
-  "questions",
-  "round",
-  "sent",
-  "wraps",
- )
- def __init__(self, message, method, client):
-  self.number = message.number
-  self.sent = self.number
-  self.method = method
-  self.client = client
-  self.round = 1
-  self.questions = {}
-  self.wraps = False
-  self.due = FOREVER
-  self._params = message.json("params")
-  self._answers = {}
-  self._state = ""
- def params(self, asking, info, level):
-  add = {}
-  if self._answers:
-   add["inputResponses"] = obj(self._answers)
-  if self._state:
-   add["requestState"] = self._state
-  meta = self._params.value.get("_meta")
-  old = self._params.part("_meta") if type(meta) is dict else ""
-  return self._params.edited(add={**add, "_meta": envelope(asking, info, level, old)}).text
- def next_round(self, required):
-  self.round += 1
-  self.sent = 0
-  self._answers = {}
-  self._state = required.part("requestState")
- def wait(self):
-  return min(FIRST_WAIT_SECONDS * 2.0 ** (self.round - 2), LONGEST_WAIT_SECONDS)
- def questions_in(self, required):
-  wanted = required.value["inputRequests"]
-  if type(wanted) is not dict or not all(map(_is_askable, wanted.values())):
-   return None
-  text = required.part("inputRequests")
-  asked = []
-  for key, (value, start, end) in members(text)[0].items():
-   number = f"{self.number}.{self.round}/{key}"
-   self.questions[number] = key, value["method"]
-   asked.append(_question(number, value, text[start:end]))
-  return asked
- def answered(self, question, answer):
-  key, method = self.questions.pop(question)
-  if not answer.is_error:
-   self._answers[key] = answer.raw("result") or "{}"
-  elif method == "elicitation/create":
-   self._answers[key] = '{"action":"cancel"}'
-  else:
-   return method
-  return ""
-
-class ModernChildPort:
- def __init__(
-  self,
-  connection,
-  about,
-  ask=lambda client, message: None,
-  tool=lambda name: "",
-  *,
-  several=False,
- ):
-  self._connection = connection
-  self._about = about
-  self._ask_client = ask
-  self._tool = tool
-  self._several = several
-  self._effects = connection.effects
-  self._send = self._effects.sender(connection.child)
-  self._asking, self._info = "{}", ""
-  self._declared = None
-  self._level = ""
-  self._unasked = AnsweredNotifications()
-  self._pending = {}
-  self._streams = Streams(connection, self._own, self._say)
- def __len__(self):
-  return len(self._pending)
- def deliver(self, message):
-  method = message.method
-  if method is None:
-   self._replied(message)
-  elif message.id is None:
-   if method == INITIALIZED:
-    self._streams.listen(self._declared)
-   elif method == CANCELLED:
-    self._cancel(message)
-   elif method not in LEGACY_NOTIFICATIONS:
-    self._send(notification(method, message.raw("params")))
-  elif method == "initialize":
-   self._discover(message)
-  elif method == "logging/setLevel":
-   self._level = message.params["level"]
-   self._say(result(message.id_text, "{}"))
-  elif method == "resources/subscribe":
-   self._streams.subscribe(message)
-  elif method == "resources/unsubscribe":
-   self._streams.unsubscribe(message)
-  else:
-   self._start(message)
- def _discover(self, message):
-  params = message.json("params")
-  self._asking, self._info = params.part("capabilities"), params.part("clientInfo")
-  empty = request(message.number, "server/discover", "{}")
-  self._make(PendingRequest(empty, "server/discover", None))
- def _start(self, message):
-  call = self._connection.calls.get(message.number)
-  one = PendingRequest(message, message.method or "", call.client if call else None)
-  if call is not None and message.method == "tools/call" and not call.client.is_modern:
-   one.wraps = wraps_output(self._tool(call.original))
-  self._make(one)
- def _make(self, one):
-  one.due = FOREVER
-  self._pending[one.number] = one
-  asking, info, level = self._asking, self._info, self._level
-  if one.client is not None:
-   asking, level = able(one.client), one.client.level
-   info = one.client.info or self._about
-  self._send(request(one.sent, one.method, one.params(asking, info, level)))
- def _own(self, params):
-  return edited(params, add={"_meta": envelope(self._asking, self._info, self._level, "")})
- def _cancel(self, message):
-  number = message.params.get("requestId", 0)
-  one = self._pending.pop(number, None)
-  if one is None:
-   self._streams.withdraw(number)
-   return
-  self._take_back(one)
-  if one.sent:
-   params = message.json("params").owned({"requestId": str(one.sent)}).text
-   self._send(notification(CANCELLED, params))
- def _take_back(self, one):
-  for question in one.questions:
-   self._say(notification(CANCELLED, obj(requestId=quote(question))))
-  one.questions = {}
- def _replied(self, message):
-  question = str(message.id)
-  found = [one for one in self._pending.values() if question in one.questions]
-  for one in found:
-   refused = one.answered(question, message)
-   if refused:
-    self._take_back(one)
-    self._fail(one, f"asked the client for {refused} and was refused")
-   elif not one.questions:
-    self._again(one)
- def _again(self, one):
-  one.sent = self._connection.mint()
-  self._make(one)
- def tick(self, now):
-  for one in [*self._pending.values()]:
-   if one.due <= now:
-    self._again(one)
-   else:
-    self._effects.arm(one.due)
- def receive(self, message):
-  if isinstance(message, Fragment):
-   if not message.method:
-    self._unmatched(message)
-  elif message.method is None:
-   self._answered(message)
-  elif message.id_text:
-   return
-  elif message.method == ACKNOWLEDGED:
-   self._streams.acknowledged(message)
-  elif message.method == CANCELLED:
-   self._streams.ended(minted(message.params.get("requestId")))
-  else:
-   self._say(notification(message.method, _unmarked(message)))
- def _say(self, message):
-  self._effects.later(lambda: self._connection.receive(message))
- def _owed(self):
-  return self._streams.awaited.union([one.sent for one in self._pending.values() if one.sent])
- def _unmatched(self, said):
-  for answer in unmatched_answers(said, self._owed(), self._connection.name):
-   self._answered(answer)
- def _answered(self, message):
-  sent = message.number
-  if sent in self._streams:
-   self._streams.ended(sent, message.raw("error") if message.is_error else "")
-   return
-  found = [one for one in self._pending.values() if sent and one.sent == sent]
-  if found:
-   self._ended(found[0], message)
-  elif message.is_response and sent < FIRST_ID and not self._unasked.takes(message):
-   self._unmatched(message)
- def _ended(self, one, message):
-  number, said = str(one.number), message.json("result")
-  kind = said.value.get("resultType", "complete")
+class AnsweredNotifications:
+ __slots__ = ("_has_answered", "_unanswered")
+ def __init__(self):
+  self._has_answered = False
+  self._unanswered = 0
+ def told(self, method):
+  is_one = method is not None and method.startswith("notifications/")
+  if method == INITIALIZED or (is_one and self._has_answered):
+   self._unanswered += 1
+ def settled(self):
+  if not self._has_answered:
+   self._unanswered = 0
+ def takes(self, message):
   if message.is_error:
-   self._end(one, failure(number, _explained(message, one.client, self._connection.name)))
-  elif type(message.value("result")) is not dict:
-   self._fail(one, "answered with what is no result")
-  elif one.method == "server/discover":
-   self._declared = said.value.get("capabilities")
-   self._end(one, result(number, _introduction(said)))
-  elif one.client is None or one.client.is_modern:
-   if kind == "input_required":
-    text = attributed_input(said, self._connection.name, self._several)
-    message = result(number, text)
-   self._end(one, message.under(number))
-  elif kind == "input_required":
-   self._require(one, said)
-  elif kind == "complete":
-   wraps = one.wraps and said.value.get("isError", False) is not True
-   self._end(one, result(number, legacy_result(said, wraps)))
+   is_named = "notifications/" in message.raw("error").replace("\\/", "/")
+   may_be = message.code in (METHOD_NOT_FOUND, INVALID_REQUEST)
   else:
-   shown = said.part("resultType")
-   how = f"answered with a result of type {shown}, which cannot be passed on"
-   self._fail(one, how)
- def _end(self, one, message):
-  del self._pending[one.number]
-  self._say(message)
- def _fail(self, one, reason):
-  text = error(INTERNAL_ERROR, f"Server '{self._connection.name}' {reason}")
-  self._end(one, failure(str(one.number), text))
- def _require(self, one, required):
-  one.next_round(required)
-  if one.round > MAXIMUM_ROUNDS:
-   self._fail(one, f"asked for more than {MAXIMUM_ROUNDS} rounds of input")
-   return
-  if not required.value.get("inputRequests"):
-   one.due = self._effects.arm(self._effects.clock() + one.wait())
-   return
-  questions = one.questions_in(required)
-  if questions is None:
-   self._fail(one, "requires input of a kind that cannot be asked for")
-   return
-  for question in questions:
-   self._ask(one, question)
- def _ask(self, one, question):
-  def ask():
-   if one.client is not None and question.id in one.questions:
-    self._ask_client(one.client, question)
-  self._effects.later(ask)
+   is_named, may_be = False, not message.value("result")
+  if not is_named and not (may_be and self._unanswered):
+   return False
+  self._has_answered = True
+  self._unanswered = max(self._unanswered - 1, 0)
+  return True
+""",
+    "serve.uris": r"""
+from ..base.message import result
+from ..base.protocol import APART
+MAXIMUM_URIS = 10_000
+LONGEST_URI = 2_000
+_IN_SCHEME = str.maketrans("", "", "+-.")
+_WITH_HOST = ("http", "https", "ws", "wss", "ftp")
+_NO_HOST = frozenset("\0 #/:<>?@[\\]^|")
+_NO_DOMAIN = _NO_HOST | frozenset(map(chr, range(32))) | {"%", "\x7f"}
+_MARKS = (*(scheme[:-2] for scheme in APART), "\\u003a", "\\u003A", "\\u006", "\\u007")
 
-def _explained(message, client, server):
- value, code = message.value("error"), message.code
- own = client is None or (client.is_modern and code == MISSING_CAPABILITY)
- if own or code not in (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION):
-  return message.raw("error")
- why = value.get("message")
- why = why if type(why) is str else ""
- if code == MISSING_CAPABILITY and type(value.get("data")) is dict:
-  needed = value["data"].get("requiredCapabilities")
-  names = ", ".join(needed) if type(needed) is dict else ""
-  why = f"{why}: {names}" if names else why
- return error(INTERNAL_ERROR, f"Server '{server}' refused the request: {why}")
-
-def envelope(asking, info, level, meta):
- said = {VERSION_KEY: quote(MODERN_VERSION), CAPABILITIES_KEY: asking}
- if info:
-  said[INFO_KEY] = info
- if level:
-  said[LEVEL_KEY] = quote(level)
- rest = meta.strip()[1:].lstrip() if meta else "}"
- return obj(said)[:-1] + ("" if rest == "}" else ",") + rest
-
-def _unmarked(message):
- meta = message.params.get("_meta")
- if type(meta) is not dict or SUBSCRIPTION_KEY not in meta:
-  return message.raw("params")
- params = message.json("params")
- rest = edited(params.part("_meta"), drop=(SUBSCRIPTION_KEY,))
- return (
-  params.edited(drop=("_meta",)).text
-  if rest == "{}"
-  else params.edited(add={"_meta": rest}).text
- )
-
-def _introduction(said):
- versions = said.value.get("supportedVersions")
- is_named = type(versions) is list and bool(versions)
- add = {
-  "protocolVersion": quote(MODERN_VERSION) if is_named else "null",
-  "serverInfo": said.part("_meta", SERVER_KEY) or "{}",
- }
- return said.edited(drop=MODERN_MEMBERS, add=add).text
-
-def _is_askable(value):
- method = value.get("method") if type(value) is dict else None
- if type(method) is not str or method not in CLIENT_METHODS:
+def is_absolute(uri):
+ uri = uri.strip("".join(map(chr, range(33)))).translate({9: "", 10: "", 13: ""})
+ scheme, colon, rest = uri.partition(":")
+ scheme = scheme.lower()
+ if not (colon and scheme.isascii() and scheme[:1].isalpha()):
   return False
- return type(value.get("params")) in (dict, type(None))
-
-def _question(number, value, text):
- params = value.get("params")
- asked = "{}" if params is None else text[slice(*members(text)[0]["params"][1:])]
- if params is not None and params.get("mode") == "url":
-  asked = Json(asked).owned({"elicitationId": quote(number)}).text
- return request(number, value["method"], asked)
-
-# modern/client.py: The port of modern clients: to the router, each request is a legacy client with a single call.
-STATE_MARK = "mcpagg:"
-SUSPENDED_SECONDS = 600.0
-MAXIMUM_SUSPENDED = 1000
-
-class PendingCall:
- def __init__(self, port, asking):
-  self.request = asking
-  self.state = ""
-  self.deadline = FOREVER
-  self._port = port
-  self._router = port.router
-  self._plan = port.router.plan
-  self._asked = {}
-  self._outcome = None
- @property
- def is_known(self):
-  return self.request in self._router.clients
- def start(self):
-  asking = self.request
-  asking.deliver = self.deliver
-  self._router.connect(asking)
-  if asking.level and "logging" in self._router.answers.declared:
-   self._say(request(ASIDE, "logging/setLevel", obj(level=quote(asking.level))))
-  ours = self._port.is_ours(asking.message)
-  params = _unenveloped(asking.message, ("requestState", "inputResponses") if ours else ())
-  self._say(request(CALL, asking.message.method or "", params))
- def cancel(self, message):
-  params = Json(_unenveloped(message)).owned({"requestId": str(CALL)}).text
-  self._say(notification(CANCELLED, params))
- def end(self):
-  if self.is_known:
-   self._router.disconnect(self.request)
-  if self.request.identifier:
-   self.request.release()
- def _say(self, message):
-  self._router.receive(self.request, message)
- def _answer(self, message):
-  self.request.connection.deliver(message)
- def deliver(self, message):
-  asking = self.request
-  if message.method is None:
-   if message.id == CALL:
-    self._ended(message)
-  elif message.id_text:
-   self._require(message)
-  elif message.method == CANCELLED:
-   self._asked.pop(message.params["requestId"], None)
-  elif asking.identifier and message.method == PROGRESS:
-   if asking.token:
-    params = message.json("params").owned({"progressToken": asking.token}).text
-    self._answer(notification(PROGRESS, params))
-  elif asking.identifier and message.method == LOG_MESSAGE and asking.level:
-   self._answer(message)
- def _ended(self, message):
-  asking = self.request
-  if not asking.identifier:
-   self._outcome = message
-   return
-  self._port.ended(self)
-  if message.is_error:
-   self._failed(message)
-  elif type(message.value("result")) is not dict:
-   refusal = error(INTERNAL_ERROR, "The server answered with what is no result")
-   self._answer(failure(asking.identifier, refusal))
-  else:
-   method = asking.message.method or ""
-   answer = completed(message.json("result"), self._plan, method)
-   self._answer(result(asking.identifier, answer))
- def _failed(self, message):
-  code, text = message.code, message.raw("error")
-  method, params = self.request.message.method or "", self.request.message.params
-  if code == URL_ELICITATION_REQUIRED and self._requires_visits(message):
-   return
-  if code == URL_ELICITATION_REQUIRED:
-   text = Json(text).owned({"code": str(INTERNAL_ERROR)}).text
-  elif code == RESOURCE_NOT_FOUND:
-   uri = params.get("uri")
-   data = {"data": obj(uri=quote(uri))} if type(uri) is str else {}
-   text = Json(text).owned({"code": str(INVALID_PARAMS), **data}).text
-  elif method == "tools/call" and _names_no_tool(text, params.get("name")):
-   text = error(INVALID_PARAMS, f"Unknown tool: {params['name']}")
-  self._answer(failure(self.request.identifier, text))
- def _requires_visits(self, message):
-  asking = self.request
-  if not _may_be_asked(asking) or not _visits_urls(asking):
-   return False
-  server, several = self._port.server_of(asking.message), len(self._router.children) > 1
-  for number, params in enumerate(_visits(message)):
-   asked = params
-   if server:
-    asked = attributed("elicitation/create", Json(params), server, several)
-   self._asked[-1 - number] = "elicitation/create", _modern_params(asked)
-  if self._asked:
-   self._suspend()
-  return bool(self._asked)
- def _require(self, message):
-  number = message.number
-  if not _may_be_asked(self.request):
-   refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
-   self._port.later(lambda: self._say(failure(str(number), refusal)))
-   return
-  self._asked[number] = message.method or "", _modern_params(message.params_text)
-  if self.request.identifier:
-   self._suspend()
- def _suspend(self):
-  self.state = self._port.suspended(self)
-  self.deadline = self._router.effects.arm(self._router.effects.clock() + SUSPENDED_SECONDS)
-  asked = {
-   str(number): obj(method=quote(method), params=params)
-   for number, (method, params) in self._asked.items()
-  }
-  text = obj(
-   resultType='"input_required"',
-   requestState=quote(self.state),
-   inputRequests=obj(asked),
-   _meta=self._plan.signature,
-  )
-  identifier, self.request.identifier = self.request.identifier, ""
-  self._answer(result(identifier, text))
- def is_resumed_by(self, retry):
-  own = ("_meta", "requestState", "inputResponses")
-  call = self.request.message
-  first, second = ({n: v for n, v in m.params.items() if n not in own} for m in (call, retry))
-  return call.method == retry.method and same(first, second)
- def resume(self, retry):
-  asking = self.request
-  asking.connection = retry.connection
-  asking.resume(retry.message)
-  for number, text in self._answers():
-   del self._asked[number]
-   if self.is_known:
-    self._say(result(str(number), text))
-  if self._outcome is not None:
-   self._asked = {}
-   outcome, self._outcome = self._outcome, None
-   self._ended(outcome)
-  elif self._asked:
-   self._suspend()
-  elif not self.is_known:
-   self._port.start(retry)
- def _answers(self):
-  params = self.request.message.json("params")
-  given = params.value.get("inputResponses")
-  if type(given) is not dict:
-   return []
-  answered = [number for number in self._asked if type(given.get(str(number))) is dict]
-  return [(number, params.part("inputResponses", str(number))) for number in answered]
-
-class ModernClients:
- def __init__(self, router, mint):
-  self.router = router
-  self.later = router.effects.later
-  self._mint = mint
-  self._mark = f"{STATE_MARK}{mint()}:"
-  self._calls = {}
-  self._subscriptions = {}
-  self._suspended = {}
- def __len__(self):
-  return len(self._calls) + len(self._subscriptions) + len(self._suspended)
- def receive(self, client, message):
-  if message.method == CANCELLED and not message.id_text:
-   return self._cancel(client, message)
-  if message.id is None or message.method in (None, "initialize"):
-   return False
-  if not is_enveloped(message):
-   return False
-  first = client.starter is None
-  asking = ModernRequest(client, message)
-  answer = self.router.answers.answer_modern(asking)
-  if answer is not None:
-   client.deliver(answer)
-  elif ambiguity(message):
-   refusal = error(INVALID_PARAMS, ambiguity(message))
-   client.deliver(failure(asking.identifier, refusal))
-  elif message.method == LISTEN:
-   self._listen(asking)
-  elif self.is_ours(message):
-   self._resume(asking)
-  elif message.params.get("requestState") is not None and self._knows_no_state(asking):
-   self._refuse(asking)
-  else:
-   self.start(asking)
-  if first and client.starter is not None:
-   self.router.want_children(client.starter)
+ if not scheme.translate(_IN_SCHEME).isalnum():
+  return False
+ is_web = scheme in _WITH_HOST
+ if not is_web and not rest.startswith("//"):
   return True
- def start(self, asking):
-  self._calls[asking] = call = PendingCall(self, asking)
-  call.start()
- def _listen(self, asking):
-  wanted = subscription(asking, self.router)
-  if wanted is not None:
-   self._subscriptions[asking] = wanted
-   wanted.start()
- def is_ours(self, message):
-  return _state_of(message).startswith(self._mark)
- def suspended(self, call):
-  self._calls.pop(call.request, None)
-  if len(self._suspended) == MAXIMUM_SUSPENDED:
-   oldest = self._suspended.pop(next(iter(self._suspended)))
-   self.later(oldest.end)
-  state = self._mark + self._mint()
-  self._suspended[state] = call
-  return state
- def _resume(self, retry):
-  call = self._suspended.get(_state_of(retry.message))
-  if call is None or not call.is_resumed_by(retry.message):
-   self._refuse(retry)
-   return
-  del self._suspended[call.state]
-  if call.is_known:
-   self._calls[call.request] = call
-  call.resume(retry)
- def _refuse(self, asking):
-  why = "Unknown or expired requestState, or of another call: make the request anew without"
-  asking.connection.deliver(failure(asking.identifier, error(INVALID_PARAMS, why)))
- def _knows_no_state(self, asking):
-  message, servers = asking.message, self.router.servers
-  row = METHODS.get(message.method or "", OTHER)
-  name = message.params.get(row.member) if row.asks else None
-  if type(name) is not str:
-   return True
-  if row.member == "uri":
-   owners = [child.name for child in self.router.resources.owners(name)]
-  else:
-   server = self.server_of(message)
-   owners = [server] if server in servers else []
-   if not owners:
-    return False
-  return all(servers[owner].shared(asking).era == LEGACY for owner in owners)
- def server_of(self, message):
-  kind = METHODS.get(message.method or "", OTHER).kind
-  name = message.params.get("name")
-  items = self.router.names.named(kind, name) if kind and type(name) is str else []
-  return items[0].server if len(items) == 1 else ""
- def ended(self, call):
-  self._calls.pop(call.request, None)
-  self.later(call.end)
- def _cancel(self, client, message):
-  key = message.params.get("requestId")
-  found = [
-   asking
-   for asking in (*self._subscriptions, *self._calls)
-   if asking.connection is client
-   and type(key) is type(asking.message.id)
-   and asking.message.id == key
-  ]
-  if not found:
+ authority = rest.lstrip("/\\") if is_web else rest[2:]
+ for mark in "/?#\\" if is_web or scheme == "file" else "/?#":
+  authority = authority.partition(mark)[0]
+ if not authority:
+  return not is_web
+ if scheme == "file":
+  drive = authority[0] if authority[1:] in (":", "|") else ""
+  return (drive.isascii() and drive.isalpha()) or _is_domain(authority)
+ host = authority.rpartition("@")[2]
+ if host.startswith("["):
+  inner, end, port = host[1:].partition("]")
+  return bool(end) and _is_number(inner, 6) and (port[:1] in ("", ":") and _is_port(port[1:]))
+ name, _, port = host.partition(":")
+ is_known = _is_domain(name) if is_web else _NO_HOST.isdisjoint(name)
+ return bool(name) and _is_port(port) and is_known
+
+def _is_port(text):
+ return not text or (text.isascii() and text.isdigit() and int(text) < 1 << 16)
+
+def _is_domain(name):
+ if not name.isascii() or "xn--" in name.lower():
+  try:
+   name.encode("idna").decode("idna")
+  except UnicodeError:
    return False
-  call = self._calls.pop(found[-1], None)
-  if call is not None:
-   call.cancel(message)
-  (call or self._subscriptions.pop(found[-1])).end()
-  return True
- def close(self, client):
-  for asking in [one for one in self._calls if one.connection is client]:
-   self._calls.pop(asking).end()
-  for asking in [one for one in self._subscriptions if one.connection is client]:
-   self._subscriptions.pop(asking).end()
- def tick(self, now):
-  for subscribed in [*self._subscriptions.values()]:
-   subscribed.tick(now)
-  for state, call in [*self._suspended.items()]:
-   if call.deadline <= now:
-    self._suspended.pop(state).end()
-   else:
-    self.router.effects.arm(call.deadline)
- def end_subscriptions(self):
-  subscriptions, self._subscriptions = self._subscriptions, {}
-  for subscribed in subscriptions.values():
-   subscribed.finish()
- def owes(self, client):
-  return any(asking.connection is client for asking in self._calls)
+ last = name.rstrip(".").rpartition(".")[2]
+ if last.isdigit() or last.lower().startswith("0x"):
+  return _is_number(name, 4)
+ return _NO_DOMAIN.isdisjoint(name)
 
-def _state_of(message):
- state = message.params.get("requestState")
- return state if type(state) is str else ""
-
-def _unenveloped(message, drop=()):
- params = message.json("params")
- if type(params.value.get("_meta")) is not dict:
-  return params.edited(drop=drop).text
- meta = edited(params.part("_meta"), drop=ENVELOPE)
- if meta == "{}":
-  return params.edited(drop=("_meta", *drop)).text
- return params.edited(drop=drop, add={"_meta": meta}).text
-
-def _modern_params(params):
- mark = Json(params).part("_meta", SERVER_MARK)
- add = {"_meta": obj({SERVER_MARK: mark})} if mark else {}
- return edited(params, drop=("_meta", "task", "elicitationId"), add=add)
-
-def _may_be_asked(request):
- return METHODS.get(request.message.method or "", OTHER).asks
-
-def _visits_urls(request):
- return "url" in parse(request.capabilities.get("elicitation", "{}"))
-
-def _names_no_tool(text, name):
- return type(name) is str and text in (tool_not_found(name), tool_of_nobody(name))
-
-def _visits(message):
- text = message.raw("error")
+def _is_number(address, version):
+ from ipaddress import ip_address
  try:
-  found = [*elements(text, place_of(text, ("data", "elicitations"))[0])]
- except Malformed:
-  return []
- return [text[start:end] for value, start, end in found if type(value) is dict]
-''')
-define_part("tool", r'''
-from contextlib import suppress
-from time import monotonic, sleep
-from time import monotonic, time
-import argparse
-import base64
+  return ip_address(address).version == version
+ except ValueError:
+  return False
+
+class Origins:
+ def __init__(
+  self, are_asked_for=True, addresses=None
+ ):
+  self.are_asked_for = are_asked_for
+  self._addresses = addresses
+  self._servers = {}
+ def add(self, uri, server):
+  if len(uri) > LONGEST_URI:
+   return
+  self._servers.pop(uri, None)
+  self._servers[uri] = server
+  if len(self._servers) > MAXIMUM_URIS:
+   del self._servers[next(iter(self._servers))]
+ def told(self, uri, server):
+  if self._addresses is None or not uri.startswith(APART):
+   return uri
+  return self._addresses().told(uri, server, self.of(uri))
+ def learn(self, answer, server):
+  said = answer.members.get("result")
+  if not self.are_asked_for or said is None:
+   return answer
+  may_differ = self._addresses is not None and any(mark in said.text for mark in _MARKS)
+  if not (may_differ or '"uri"' in said.text) or type(said.value) is not dict:
+   return answer
+  if not may_differ:
+   self._note([*_uris_in(said.value)], server)
+   return answer
+  from ..views.addresses import pages_of, told_result
+  if self._note([*_uris_in(said.value), *pages_of(said.value)], server):
+   return answer
+  text = told_result(said.text, lambda uri: self.told(uri, server))
+  return answer if text == said.text else result(answer.id_text, text)
+ def _note(self, uris, server):
+  same = [uri for uri in uris if self.told(uri, server) == uri]
+  for uri in same[:MAXIMUM_URIS]:
+   self.add(uri, server)
+  return len(same) == len(uris)
+ def of(self, uri):
+  return self._servers.get(uri)
+
+def _uris_in(result):
+ skill = result.get("skill")
+ holders = [result, skill] if type(skill) is dict else [result]
+ parts = [message.get("content") for message in _items(result, "messages")]
+ for holder in holders:
+  for member in ("content", "contents", "resources"):
+   parts += _items(holder, member)
+ for part in [skill, *parts]:
+  if type(part) is dict:
+   for one in (part, part.get("resource")):
+    uri = one.get("uri") if type(one) is dict else None
+    if type(uri) is str:
+     yield uri
+
+def _items(result, member):
+ value = result.get(member)
+ return [item for item in value if type(item) is dict] if type(value) is list else []
+""",
+    "spawn.launch": r"""
+import os
+from ..spawn.platforms import find_program, variable_key
+from ..spawn.variables import (
+ CONFIG_FOLDER,
+ BadUrl,
+ MissingVariable,
+ parse_env_file,
+ references,
+ resolve,
+)
+from ..start.opening import ABOVE
+_BASIC_POSIX = {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"}
+_BASIC_WINDOWS = {"APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "PROGRAMFILES"}
+_WINDOWS_TOO = {"PROCESSOR_ARCHITECTURE", "SYSTEMROOT", "TEMP", "USERNAME", "USERPROFILE"}
+BASIC_VARIABLES = frozenset(_BASIC_POSIX | _BASIC_WINDOWS | _WINDOWS_TOO | {"SYSTEMDRIVE"})
+MORE_FOLDERS = "MCPAGG_PATH"
+_LOCALE_AND_TEMP = {"LANG", "LC_ALL", "LC_CTYPE", "TMP", "TMPDIR", "TZ"}
+_PROXIES = {"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"}
+_CERTIFICATES = {"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE"}
+COMMON_VARIABLES = BASIC_VARIABLES | _LOCALE_AND_TEMP | _PROXIES | _CERTIFICATES
+
+class Location:
+ __slots__ = ("field", "key")
+ def __init__(self, field, key=None):
+  self.field = field
+  self.key = key
+ def __eq__(self, other):
+  return isinstance(other, Location) and (self.field, self.key) == (other.field, other.key)
+ def __hash__(self):
+  return hash((self.field, self.key))
+ def __str__(self):
+  if self.key is None:
+   return self.field
+  return f"{self.field}[{self.key}]" if type(self.key) is int else f"{self.field}.{self.key}"
+ __repr__ = __str__
+
+class MissingVariables(Exception):
+ def __init__(self, missing):
+  uses = ", ".join(f"{variable} (in {location})" for location, variable in missing)
+  super().__init__(f"not set in the environment: {uses}")
+  self.missing = missing
+
+class Launch:
+ __slots__ = (
+  "_redactor",
+  "argv",
+  "cwd",
+  "env",
+  "headers",
+  "masks",
+  "mentioned",
+  "name",
+  "transport",
+  "url",
+ )
+ def __init__(
+  self,
+  argv,
+  env,
+  cwd,
+  mentioned,
+  url="",
+  headers=None,
+  masks=None,
+  transport="stdio",
+  *,
+  name="",
+ ):
+  self.argv = argv
+  self.env = env
+  self.cwd = cwd
+  self.mentioned = mentioned
+  self.name = name
+  self.url = url
+  self.transport = transport
+  self.headers = dict(headers or {})
+  self.masks = dict(masks or {})
+  self._redactor = None
+ def over(self, transport):
+  mentioned, env = self.mentioned, self.env
+  return Launch(
+   self.argv,
+   env,
+   self.cwd,
+   mentioned,
+   self.url,
+   self.headers,
+   self.masks,
+   transport,
+   name=self.name,
+  )
+ def secrets(self):
+  from ..rare.secrecy import passwords_in, secrets_in
+  return {**secrets_in(self.env), **self.mentioned, **passwords_in(self.mentioned)}
+ def hide(self, secret, name):
+  if secret not in self.mentioned:
+   self.mentioned[secret] = name
+   self._redactor = None
+ def redact(self, text):
+  if self._redactor is None:
+   from ..rare.secrecy import Redactor
+   self._redactor = Redactor(self.secrets())
+  return self._redactor.redact(text)
+
+def strings(row):
+ plain = [key for key in ("env_file", "command", "cwd", "url") if row.get(key)]
+ found = [(Location(key), row[key]) for key in plain]
+ found += [(Location("args", index), value) for index, value in enumerate(row.get("args", ()))]
+ for group in ("env", "headers"):
+  found += [(Location(group, key), value) for key, value in row.get(group, {}).items()]
+ masks = row.get("masks", {}).items()
+ return found + [(Location("masks", name), mask["value"]) for name, mask in masks]
+
+def mentioned(row):
+ names = {name for _, text in strings(row) for name, _ in references(text)}
+ return names | set(row.get("env", {}))
+
+def mentioned_by_all(rows):
+ return _keys(name for row in rows.values() for name in mentioned(row))
+
+def prepare(
+ name,
+ rows,
+ environ,
+ folder,
+ minimal=False,
+ known=None,
+):
+ row = rows[name]
+ own = row.get("env", {})
+ environ = _with_folders(_keyed(environ))
+ folder = os.path.abspath(folder)
+ scope = _LaunchScope(own, environ, folder)
+ if minimal:
+  env = _basic(environ)
+ else:
+  env = _inherited_by(row, mentioned_by_all(rows) if known is None else known, environ)
+ missing = []
+ unfit = None
+ values = {}
+ for location, text in strings(row):
+  owner = str(location.key) if location.field == "env" else None
+  try:
+   if location.field == "url":
+    from ..spawn.urls import resolve_url
+    value = resolve_url(text, scope.lookup(owner))
+   else:
+    value = resolve(text, scope.lookup(owner))
+  except MissingVariable:
+   missing += [(location, variable) for variable in _missing(text, scope.lookup(owner))]
+   continue
+  except BadUrl as problem:
+   unfit = problem
+   continue
+  values[location] = value
+  if location.field == "env_file":
+   path = _path_within(folder, value)
+   if os.path.exists(path) and not os.path.isfile(path):
+    raise ValueError(f"{path} is no file")
+   with open(path, encoding="utf-8") as file:
+    scope.add_file(parse_env_file(file.read()))
+ if missing:
+  raise MissingVariables(missing)
+ if unfit is not None:
+  raise unfit
+ env.update(scope.file)
+ env.update(_keyed({key: values[Location("env", key)] for key in own}))
+ cwd = values.get(Location("cwd"))
+ cwd = _path_within(folder, cwd) if cwd is not None else None
+ command = _program_within(values.get(Location("command"), ""), cwd or folder)
+ argv = [find_program(command, env, cwd or folder) or command]
+ argv += [values[Location("args", index)] for index in range(len(row.get("args", ())))]
+ headers = {key: values[Location("headers", key)] for key in row.get("headers", {})}
+ masks = {key: values[Location("masks", key)] for key in row.get("masks", {})}
+ url = values.get(Location("url"), "")
+ transport = row.get("transport", "stdio")
+ return Launch(argv, env, cwd, scope.mentioned, url, headers, masks, transport, name=name)
+
+def _missing(text, lookup):
+ found = {}
+ for name, default in references(text):
+  try:
+   if lookup(name) is None and default is None:
+    found[name] = True
+  except MissingVariable as problem:
+   found[problem.name] = True
+ return list(found)
+
+def _path_within(folder, path):
+ return os.path.join(folder, os.path.expanduser(path))
+
+def _program_within(command, folder):
+ return _path_within(folder, command) if "/" in command or os.sep in command else command
+
+def _keys(names):
+ return {variable_key(name) for name in names}
+
+def _keyed(variables):
+ return {variable_key(name): value for name, value in variables.items()}
+
+def _with_folders(environ):
+ more = environ.pop(MORE_FOLDERS, "")
+ if more:
+  environ["PATH"] = os.pathsep.join([more, environ.get("PATH", os.defpath)])
+ return environ
+
+def _basic(environ):
+ basic = BASIC_VARIABLES | {ABOVE}
+ return {key: value for key, value in environ.items() if key in basic}
+
+def _inherited_by(row, known, environ):
+ shown = _keys(mentioned(row)) | _keys(COMMON_VARIABLES)
+ return {key: value for key, value in environ.items() if key not in known or key in shown}
+
+class _LaunchScope:
+ def __init__(self, own, environ, folder):
+  self.own = _keyed(own)
+  self.environ = environ
+  self.folder = folder
+  self.file = {}
+  self.mentioned = {}
+  self.open = []
+ def add_file(self, variables):
+  self.file = _keyed(variables)
+  for name, value in variables.items():
+   self._remember(name, value)
+ def lookup(self, owner):
+  return lambda name: self.value(name, owner)
+ def value(self, name, owner=None):
+  key = variable_key(name)
+  if key in self.own and key != variable_key(owner or "") and key not in self.open:
+   self.open.append(key)
+   try:
+    return resolve(self.own[key], self.lookup(name))
+   finally:
+    self.open.remove(key)
+  if name == CONFIG_FOLDER:
+   return self.folder
+  value = self.file.get(key, self.environ.get(key))
+  if value is not None:
+   self._remember(name, value)
+  return value
+ def _remember(self, name, value):
+  if len(value) > 3:
+   self.mentioned[value] = name
+""",
+    "spawn.nesting": r"""
+from ..start.opening import ABOVE
+from ..start.values import quote
+try:
+ from _sha2 import sha256
+except ImportError:
+ try:
+  from _sha256 import sha256
+ except ImportError:
+  from hashlib import sha256
+_NOT_SIGNED = ("approval", "compiler")
+_IDENTITY_DIGITS = 32
+
+def data_digest(tables):
+ signed = {name: table for name, table in tables.items() if name not in _NOT_SIGNED}
+ digest = sha256(_sorted_text(signed).encode("ascii")).hexdigest()
+ return f"sha256:{digest}"
+
+def _sorted_text(value):
+ if type(value) is str:
+  return quote(value)
+ return "{" + ", ".join([f"{quote(k)}: {_sorted_text(value[k])}" for k in sorted(value)]) + "}"
+
+def identity(digest, server):
+ text = sha256(f"{digest} {server}".encode("utf-8", "surrogatepass")).hexdigest()
+ return text[:_IDENTITY_DIGITS]
+
+def standing_above(
+ tables, servers, environ):
+ above = environ.get(ABOVE, "").split()
+ digest = data_digest(tables) if above else ""
+ return [name for name in servers if above and identity(digest, name) in above]
+
+def with_identity(
+ env, digest, server, environ):
+ above = environ.get(ABOVE, "").split()
+ own = identity(digest, server)
+ if own in above:
+  raise ValueError(
+   f"it has started this proxy, which would start itself without end ({ABOVE})"
+  )
+ return {**env, ABOVE: " ".join([*above, own])}
+""",
+    "spawn.platforms": r"""
+import errno
+import os
+import sys
+WINDOWS = sys.platform == "win32"
+
+def variable_key(name, windows=WINDOWS):
+ return name.upper() if windows else name
+
+def find_program(command, env, folder):
+ if WINDOWS:
+  from ..windows.programs import find_windows_program
+  return find_windows_program(command, env, folder)
+ folders = [""] if "/" in command else env.get("PATH", os.defpath).split(os.pathsep)
+ places = [os.path.join(folder, one, command) for one in folders]
+ return next((place for place in places if is_program(place)), None)
+
+def is_program(path):
+ return os.path.isfile(path) and os.access(path, os.X_OK)
+
+def command_line(argv):
+ if not WINDOWS:
+  return argv
+ if not os.path.isabs(argv[0]):
+  raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), argv[0])
+ from ..windows.programs import batch_line, is_batch_file, shell_command
+ return shell_command(batch_line(argv), os.environ) if is_batch_file(argv[0]) else argv
+
+def start_options():
+ if not WINDOWS:
+  return {"start_new_session": True}
+ from ..windows.jobs import START_FLAGS
+ return {"creationflags": START_FLAGS}
+
+def lead_group(pid):
+ if not WINDOWS:
+  return SessionGroup(pid)
+ from ..windows.jobs import Job
+ return Job(pid)
+
+class SessionGroup:
+ def __init__(self, leader):
+  self.leader = leader
+ def signal(self, number):
+  if sys.platform != "win32":
+   try:
+    os.killpg(self.leader, number)
+   except ProcessLookupError:
+    return False
+   except PermissionError:
+    return False
+  return True
+
+def own_folder(file):
+ is_resolved = sys.platform != "win32" or os.path.islink(file)
+ return os.path.dirname(os.path.realpath(file) if is_resolved else os.path.abspath(file))
+""",
+    "spawn.spawning": r"""
+import os
+import subprocess
+from ..spawn.platforms import command_line, lead_group, start_options
+ALLOWED_SIGNERS = "MCPAGG_ALLOWED_SIGNERS"
+KILL = 9
+
+class Spawned:
+ def __init__(
+  self, launch, handle, group, pipes):
+  self.launch = launch
+  self.handle = handle
+  self.group = group
+  self.pipes = pipes
+ def discard(self):
+  self.group.signal(KILL)
+  self.handle.wait()
+  for descriptor in self.pipes:
+   os.close(descriptor)
+
+def spawn(launch):
+ ours = []
+ theirs = []
+ try:
+  for ends in ((theirs, ours), (ours, theirs), (ours, theirs)):
+   for end, descriptor in zip(ends, os.pipe()):
+    end.append(descriptor)
+  popen = subprocess.Popen(
+   command_line(launch.argv),
+   stdin=theirs[0],
+   stdout=theirs[1],
+   stderr=theirs[2],
+   env=launch.env,
+   cwd=launch.cwd,
+   **start_options(),
+  )
+  return Spawned(launch, popen, _led(popen), ours)
+ except BaseException:
+  for descriptor in ours:
+   os.close(descriptor)
+  raise
+ finally:
+  for descriptor in theirs:
+   os.close(descriptor)
+
+def _led(popen):
+ try:
+  return lead_group(popen.pid)
+ except OSError:
+  popen.kill()
+  popen.wait()
+  raise
+""",
+    "spawn.variables": r"""
+import re
+import string
+from itertools import chain
+CONFIG_FOLDER = "workspaceFolder"
+_NAME = "([A-Za-z_][A-Za-z0-9_]*)"
+_UNBRACED = re.compile(rf"\$(?:\$|{_NAME})")
+_VARIABLE = re.compile(rf"\$(?:\$|{_NAME}|\{{(?:env:|(?!env:)){_NAME}(?::-([^}}]*))?\}})")
+_UNRESERVED = string.ascii_letters + string.digits + "_.~-"
+_DOTENV_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
+_DOTENV_ESCAPE = re.compile(r"\\([nrt\"\\])")
+_DOTENV_QUOTED = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\[nrt\"\\]|\\(?![nrt\"\\]))*)\"")
+
+class MissingVariable(Exception):
+ def __init__(self, name):
+  super().__init__(name)
+  self.name = name
+
+class BadUrl(ValueError):
+ pass
+
+def references(text):
+ return [(name, default) for _, name, default in pieces(text) if name and name != CONFIG_FOLDER]
+
+def resolve(text, lookup):
+ parts = []
+ for literal, name, default in pieces(text):
+  parts.append(literal)
+  if name:
+   parts.append(value_of(name, default, lookup))
+ return "".join(parts)
+
+def value_of(name, default, lookup):
+ value = lookup(name)
+ if default is not None:
+  return value or default
+ if value is None:
+  raise MissingVariable(name)
+ return value
+
+def pieces(text):
+ start = 0
+ for index, end, name, default in dollars(text):
+  yield text[start : index if name else index + 1], name, default
+  start = end
+ yield text[start:], "", None
+
+def dollars(text):
+ closed = text.rfind("}") + 1
+ found = chain(_VARIABLE.finditer(text, 0, closed), _UNBRACED.finditer(text, closed))
+ for match in found:
+  plain, *braced = match.groups()
+  name, default = (plain, None) if plain or not braced else braced
+  yield match.start(), match.end(), name or "", default
+
+def percent_encoded(text, kept=""):
+ unchanged = (_UNRESERVED + kept).encode("ascii")
+ octets = text.encode("utf-8", "surrogateescape")
+ return "".join([chr(one) if one in unchanged else f"%{one:02X}" for one in octets])
+
+def parse_env_file(text):
+ if "\0" in text:
+  raise ValueError("holds a NUL character")
+ found = {}
+ rest = text.lstrip("\ufeff").replace("\r\n", "\n")
+ while rest:
+  line, _, rest = rest.partition("\n")
+  name, equals, value = line.partition("=")
+  name = name.strip().removeprefix("export ").strip()
+  if not equals or not name or name.startswith("#"):
+   continue
+  value = value.lstrip()
+  if value[:1] in ("'", '"'):
+   quoted = _DOTENV_QUOTED.match(whole := f"{value}\n{rest}")
+   if quoted is not None:
+    single, double = quoted.groups()
+    found[name] = single if double is None else _unescaped(double)
+    rest = whole[quoted.end() :].partition("\n")[2]
+    continue
+  found[name] = (" " + value).partition(" #")[0].strip()
+ return found
+
+def _unescaped(text):
+ return _DOTENV_ESCAPE.sub(lambda match: _DOTENV_ESCAPES[match[1]], text)
+""",
+    "tool.aggregator": r"""
 import json
 import os
-import queue
-import signal
-import stat
-import sys
-load_part("spawn")
-load_part("base")
-load_part("serve")
+from ..spawn.platforms import own_folder
+from ..tool.local_client import LocalClient
 
-# tool/local_client.py: A client of the engine within this process: it sends requests, and hands on the answers.
-class LocalClient:
- def __init__(
-  self, plan, folder, handshake="", without=()
- ):
-  answers = Answers(plan)
-  answers.outages.update(without)
-  self.engine = Engine(answers, folder)
-  self.client = Client("spec")
-  self.client.era = MODERN
-  self._awaited = {}
-  self._last_id = 0
-  if handshake:
-   self.client.introduce(request(0, "initialize", handshake))
-   self.client.shake_hands()
-  self.engine.connect(self.client, self)
- def ask(self, method, params, answered):
-  self._last_id += 1
-  number = self._last_id
-  message = request(number, method, json.dumps(params, allow_nan=False))
-  self._awaited[number] = answered
-  self.engine.receive(self.client, message.line())
-  return number
- def cancel(self, number):
-  if self._awaited.pop(number, None) is not None:
-   cancelled = notification(CANCELLED, obj(requestId=str(number)))
-   self.engine.receive(self.client, cancelled.line())
- def send(self, *messages):
-  for message in messages:
-   answered = self._awaited.pop(message.id, None) if message.method is None else None
-   if answered is not None:
-    answered(message)
- def has_room(self, _seconds=0.0):
-  return True
- def close(self):
-  self.engine.close()
-  while self._awaited:
-   self._awaited.popitem()[1](None)
-
-# tool/aggregator.py: The proxy within a Python program: `from server import Aggregator`, on asyncio.
 class CallFailed(Exception):
  def __init__(self, server, error):
   self.server = server
@@ -7658,7 +9060,7 @@ class ProxyAggregator:
   for exposed, (server, own, _) in plan.routes["tools"].items():
    self._dotted.setdefault(f"{server}.{own}" if server else own, []).append(exposed)
  async def __aenter__(self):
-  load_part("rare")
+  from ..rare.needs import unset
   _running_loop()
   if self._proxy is not None:
    raise entered_already()
@@ -7749,78 +9151,19 @@ def _running_loop():
 def aggregator_of(plan, file):
  folder = own_folder(file)
  if plan.profiles:
-  load_part("views")
+  from ..views.narrowing import narrowed
   plan = narrowed(plan, None)
  class Aggregator(ProxyAggregator):
   def __init__(self):
    super().__init__(plan, folder)
  return Aggregator
-
-# tool/printing.py: What the command line of the emitted file prints: lines for people, JSON for programs.
-UNWRITABLE = 2
-
-def print_lines(lines):
- load_part("rare")
- _configure(errors="backslashreplace")
- return _written(printable(line) for line in lines)
-
-def print_json(document):
- import json
- _configure(encoding="utf-8", errors="backslashreplace", newline="\n")
- try:
-  text = json.dumps(document, indent=2, ensure_ascii=False)
- except RecursionError:
-  text = json.dumps(document, ensure_ascii=False)
- lines = text.split("\n")
- return _written(
-  "".join([c if c.isprintable() else json.dumps(c)[1:-1] for c in line]) for line in lines
- )
-
-def print_texts(result):
- load_part("rare")
- _configure(encoding="utf-8", errors="backslashreplace", newline="\n")
- texts = "\n".join([text.removesuffix("\n") for text in _texts(result.get("content"))])
- lines = texts.replace("\r\n", "\n").split("\n") if texts else []
- return _written("\t".join(map(printable, line.split("\t"))) for line in lines)
-
-def _texts(content):
- for block in content if type(content) is list else ():
-  resource = block.get("resource") if type(block) is dict else None
-  holder = resource if type(resource) is dict else block
-  if type(holder) is dict and type(holder.get("text")) is str:
-   yield holder["text"]
-
-def flush_output():
- if sys.stdout is None:
-  return 0
- try:
-  sys.stdout.flush()
- except OSError as problem:
-  return _given_up(problem)
- return 0
-
-def _configure(**how):
- if sys.stdout is not None:
-  sys.stdout.reconfigure(**how)
-
-def _written(lines):
- if sys.stdout is None:
-  return 0
- try:
-  for line in lines:
-   sys.stdout.write(line + "\n")
- except OSError as problem:
-  return _given_up(problem)
- return flush_output()
-
-def _given_up(problem):
- os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
- if isinstance(problem, BrokenPipeError):
-  return 0
- complain(f"cannot write to standard output: {problem.strerror}")
- return UNWRITABLE
-
-# tool/approval.py: Whether what this file holds is what somebody has approved by a signature.
+""",
+    "tool.approval": r"""
+import os
+from ..base.standard import complain
+from ..spawn.nesting import data_digest
+from ..spawn.spawning import ALLOWED_SIGNERS
+from ..tool.printing import print_lines
 NAMESPACE = "mcpagg"
 NOT_MEANT = (
  "This is about the data, not the code below it: for that see mcpagg-compile --check --offline"
@@ -7914,8 +9257,15 @@ def _ssh_keygen(command, text):
   raise NotApproved(f"ssh-keygen cannot be asked about its signature: {problem}") from None
  output, why = (one.decode("utf-8", "replace").strip() for one in (done.stdout, done.stderr))
  return ("" if done.returncode else output), " ".join((why or output).split())
-
-# tool/call_log.py: The log: what becomes of servers and, if asked for, of calls. Never what a call says or gets.
+""",
+    "tool.call_log": r"""
+import os
+import sys
+from time import monotonic, time
+from ..base.jsontext import obj, parse
+from ..base.protocol import METHODS, OTHER
+from ..serve.routing import Dispatch
+from ..start.values import quote
 LONGEST_NAME = 200
 _EXPORTERS = "opentelemetry_traces_exporter"
 
@@ -8065,279 +9415,19 @@ class Spans:
   flush = getattr(self._trace.get_tracer_provider(), "force_flush", None)
   if flush is not None:
    flush(int(seconds * 1000))
-
-# tool/desktop.py: What a start from a desktop lacks: folders of programs that only a shell adds to the PATH.
-POSIX_FOLDERS = "/usr/bin:/bin:/usr/sbin:/sbin"
-WINDOWS_FOLDERS = ("System32", "", "System32\\Wbem", "System32\\WindowsPowerShell\\v1.0")
-STARTERS = {"env", "sh", "bash", "zsh", "dash", "fish", "cmd", "powershell", "pwsh"}
-OF_ONE_SHELL = "fnm_multishells"
-SHIMS = {
- "asdf": "asdf which",
- "goenv": "goenv which",
- "jenv": "jenv which",
- "mise": "mise which",
- "nodenv": "nodenv which",
- "proto": "proto bin",
- "pyenv": "pyenv which",
- "rbenv": "rbenv which",
- "volta": "volta which",
-}
-
-class Lookup:
- def __init__(self, server, name, place):
-  self.server = server
-  self.name = name
-  self.place = place
- @property
- def folder(self):
-  folder = os.path.dirname(self.place)
-  return os.path.realpath(folder) if OF_ONE_SHELL in folder else folder
-
-def shim_manager(place):
- folder, name = os.path.split(place)
- above, own = os.path.split(folder)
- words = [os.path.basename(os.path.realpath(place))]
- if own == "shims":
-  words.append(os.path.basename(above))
- elif own.lower() == "volta" or (own, above[-5:].lower()) == ("bin", "volta"):
-  words.append("volta")
- managers = [word.lstrip(".").partition(".")[0].partition("-")[0] for word in words]
- known = [one for one in managers if one in SHIMS and one != name.partition(".")[0]]
- return known[0] if known else ""
-
-def desktop_path(environ):
- if not WINDOWS:
-  return POSIX_FOLDERS
- root = environ.get("SYSTEMROOT", "C:\\Windows")
- return os.pathsep.join([f"{root}\\{one}".rstrip("\\") for one in WINDOWS_FOLDERS])
-
-def lookups(
- rows, environ, folder, minimal=False
-):
- found = []
- short = {**environ, "PATH": desktop_path(environ)}
- variables = mentioned_by_all(rows)
- for server, row in rows.items():
-  here = _launch_in(server, rows, environ, folder, minimal, variables)
-  there = _launch_in(server, rows, short, folder, minimal, variables)
-  if "command" not in row or here is None or there is None:
-   continue
-  known = there.env.get("PATH", "").split(os.pathsep)
-  named = [(row["command"], here.argv[0])] if here.argv[0] != there.argv[0] else []
-  named += [(name, find_program(name, here.env, "") or "") for name in _started_by_name(here)]
-  found += [
-   Lookup(server, name, place)
-   for name, place in named
-   if os.path.isabs(place) and os.path.dirname(place) not in known
-  ]
- return found
-
-def folders_of(found, environ):
- order = environ.get("PATH", "").split(os.pathsep)
- needed = {os.path.dirname(one.place): one.folder for one in found}
- known = sorted(needed, key=lambda one: order.index(one) if one in order else len(order))
- return list(dict.fromkeys(needed[folder] for folder in known))
-
-def entry_path(found, environ):
- folders = folders_of(found, environ)
- return os.pathsep.join([*folders, desktop_path(environ)]) if folders else ""
-
-def shim_lines(found, environ):
- shims = {(one.name, shim_manager(one.place)): one.server for one in found}
- for (name, manager), server in shims.items():
-  if manager:
-   given = sorted(one for one in environ if one.startswith(f"{manager.upper()}_"))
-   by = f"the current folder and {', '.join(given) or 'variables of a shell'}"
-   yield (
-    f"{name} (of {server}) is a shim of {manager}, which goes by {by}: if it fails from"
-    f" a desktop, put the folder of what `{SHIMS[manager]} {name}` prints first there"
-   )
-
-def _launch_in(
- server,
- rows,
- environ,
- folder,
- minimal,
- known,
-):
- while True:
-  try:
-   return prepare(server, rows, environ, folder, minimal, known)
-  except MissingVariables as problem:
-   environ = {**environ, **{variable: "" for _, variable in problem.missing}}
-  except (OSError, ValueError):
-   return None
-
-def _started_by_name(launch):
- load_part("rare")
- started = [launch.argv[0]]
- if os.path.basename(started[0]).lower().partition(".")[0] in STARTERS:
-  for name in _words_of_line(launch):
-   yield name
-   started.append(find_program(name, launch.env, "") or name)
- for place in started:
-  if WINDOWS and place.lower().endswith((".cmd", ".bat")):
-   yield "node"
-  for name, _ in interpreters(place, launch.env):
-   if not os.path.dirname(name):
-    yield name
-  if manager := shim_manager(place):
-   yield manager
-
-def _words_of_line(launch):
- for word in " ".join(launch.argv[1:]).replace(";", " ").split():
-  name = word.strip("'\"()")
-  if name and not os.path.dirname(name) and find_program(name, launch.env, ""):
-   yield name
-
-# tool/inspection.py: What the emitted file offers and needs, by its own tables; and how its servers are, once started.
-_SHOWN = ("inputSchema", "outputSchema", "arguments")
-
-def offers(plan):
- for server in plan.servers:
-  counts, lines = [], []
-  for kind in KINDS:
-   offered = list(offered_by(plan, server, kind))
-   if offered:
-    counts.append(
-     f"{len(offered)} {kind.name[:-1] if len(offered) == 1 else kind.name}"
-    )
-   for exposed, names, item in offered:
-    shown = names[1] if names and plan.options.names == "portable" else exposed
-    text = str(item.get("description") or "").strip()
-    first = text.splitlines()[0] if text else ""
-    lines.append(f"  {shown}{_in_short(item)}  {first}".rstrip())
-  yield f"{server}: {', '.join(counts) or 'nothing'}"
-  yield from lines
- for name, allowed in plan.subtools.items():
-  calls = [f"{server}/{tool}" for server, tools in allowed.items() for tool in tools]
-  yield f"{name}: a composite tool: {', '.join(calls)}"
-
-def listing(plan):
- servers = {server: {} for server in plan.servers}
- for server, found in servers.items():
-  for kind in KINDS:
-   for exposed, names, item in offered_by(plan, server, kind):
-    entry = {kind.key: exposed, "description": item.get("description")}
-    if names:
-     entry.update(original=names[0], portable=names[1])
-    entry.update({member: item[member] for member in _SHOWN if member in item})
-    found.setdefault(kind.name, []).append(entry)
- return {
-  "name": plan.name,
-  "version": plan.version,
-  "servers": servers,
-  "composites": {name: dict(allowed) for name, allowed in plan.subtools.items()},
- }
-
-def offered_by(
- plan, server, kind
-):
- items = json.loads(plan.snapshot[server].get(kind.name, "[]"))
- known = {item[kind.key]: item for item in items}
- if kind is TOOLS and plan.overlays:
-  load_part("views")
-  for (owner, tool), patch in patches_of(plan.overlays).items():
-   if owner == server:
-    known[tool] = json.loads(overlaid(json.dumps(known[tool]), patch))
- for exposed, (owner, *names) in plan.routes[kind.name].items():
-  if owner == server:
-   item = known[(names or [exposed])[0]]
-   yield exposed, tuple(names) if len(names) > 1 else (), item
-
-def _in_short(item):
- if "inputSchema" in item:
-  schema = item["inputSchema"]
-  properties, required = schema.get("properties"), schema.get("required")
-  names = list(properties) if type(properties) is dict else []
-  needed = required if type(required) is list else []
- elif "arguments" in item:
-  given = [one for one in item["arguments"] or () if type(one) is dict]
-  names = [str(one.get("name")) for one in given]
-  needed = [one.get("name") for one in given if one.get("required") is True]
- else:
-  return ""
- return "(" + ", ".join([name if name in needed else f"{name}?" for name in names]) + ")"
-
-def variables(plan, folder):
- load_part("rare")
- missing = unset(plan.servers, os.environ, folder)
- found = []
- for server, row in plan.servers.items():
-  lacking = missing[server].missing if server in missing else []
-  for location, name, default in uses(row):
-   in_file = "env_file" in row and default is None and (location, name) not in lacking
-   use = {"name": name, "set": name in os.environ or in_file}
-   use |= {"has_default": default is not None, "server": server, "place": str(location)}
-   found.append(use)
- for name, default in references((plan.options.http or {}).get("token") or ""):
-  use = {"name": name, "set": name in os.environ, "has_default": default is not None}
-  found.append({**use, "server": None, "place": "serverTransport.auth.token"})
- return found
-
-def variable_line(use):
- state = "set" if use["set"] else "not set"
- if use["has_default"] and not use["set"]:
-  state = "not set, has a default"
- owner = "" if use["server"] is None else f"{use['server']}: "
- return f"{use['name']}  {state}  ({owner}{use['place']})"
-
-def desktop_needs(plan, folder):
- found = lookups(plan.servers, os.environ, folder, plan.options.env == "minimal")
- return {"PATH": entry_path(found, os.environ), "notes": [*shim_lines(found, os.environ)]}
-
-def desktop_lines(needs):
- entry = f'"env": {{"PATH": {quote(needs["PATH"])}}}'
- path = [f"PATH  a client that is started from a desktop needs {entry}"] if needs["PATH"] else []
- return [*path, *needs["notes"]]
-
-def check_servers(plan, folder):
- proxy = LocalClient(plan, folder, obj(capabilities=obj(dict.fromkeys(RELAYED, "{}"))))
- engine = proxy.engine
- children = engine.core.children.values()
- try:
-  for child in children:
-   engine.wake(child, proxy.client)
-  while not all(child.state == DOWN or _looked_at(child) for child in children):
-   sleep(0.01)
- finally:
-  proxy.close()
- return {child.name: _health(child, engine) for child in children}
-
-def is_sound(health):
- return health["state"] != DOWN and not health["drift"]
-
-def health_line(name, health):
- if health["state"] == DOWN:
-  return f"{name}: down: {health['reason']}"
- drifts = [f"{kind} {text}" for kind, text in health["drift"].items()]
- return f"{name}: {health['state']}, {'; '.join(drifts) or 'as it was compiled'}"
-
-def _looked_at(child):
- now = monotonic()
- if child.state != READY or not child.lists.compared:
-  return bool(child.lists.given_up(now))
- if now > child.lifecycle.ready_at + PATIENCE_SECONDS:
-  return True
- return all(one.is_at_rest for one in child.lists)
-
-def _health(child, engine):
- life = child.lifecycle
- drift = {one.kind.name: engine.shown(one.drift) for one in child.lists}
- for one in child.lists:
-  if life.is_ready and not one.compared:
-   drift[one.kind.name] = "changes too often to be compared"
- started = life.ready_at < FOREVER
- return {
-  "state": child.state,
-  "reason": engine.shown(life.reason) or None,
-  "protocol": engine.shown(life.protocol) or None,
-  "drift": {name: text for name, text in drift.items() if text},
-  "started_in": round(life.ready_at - life.starting_at, 3) if started else None,
- }
-
-# tool/calling.py: Calls one tool from the command line of the emitted file.
+""",
+    "tool.calling": r"""
+import base64
+import json
+import os
+import queue
+from contextlib import suppress
+from ..base.catalogue import TOOLS
+from ..base.jsontext import rivals
+from ..base.standard import complain
+from ..base.threads import SIGNAL_SECONDS
+from ..tool.inspection import offered_by
+from ..tool.local_client import LocalClient
 _TYPES = {str: "string", bool: "boolean", float: "number", list: "array", dict: "object"}
 _NOTHING = object()
 _ENDINGS = {
@@ -8526,8 +9616,33 @@ class Files:
 def _without_file(holder):
  theirs = {"file", *rivals(holder, ["file"])}
  return {name: value for name, value in holder.items() if name not in theirs}
-
-# tool/commands.py: The command line of the emitted file.
+""",
+    "tool.commands": r"""
+import argparse
+import os
+import signal
+import stat
+from ..base.standard import complain
+from ..base.stdio import MISSING_VARIABLE, Stdio
+from ..base.threads import start_thread
+from ..base.writer import Writer
+from ..spawn.platforms import WINDOWS
+from ..start.opening import ENDING, LOG_DIRECTORY, LOG_LEVEL
+from ..tool.approval import verify_approval
+from ..tool.call_log import Log
+from ..tool.calling import call_tool
+from ..tool.inspection import (
+ check_servers,
+ desktop_lines,
+ desktop_needs,
+ health_line,
+ is_sound,
+ listing,
+ offers,
+ variable_line,
+ variables,
+)
+from ..tool.printing import flush_output, print_json, print_lines, print_texts
 DEVICES = ("aux", "con", "nul", "prn", "com", "lpt")
 STATUSES = (
  "exit status: 0 done; 1 the call failed, --check found a difference, or --verify no approval; "
@@ -8573,7 +9688,7 @@ def _read(plan, arguments):
  spellings = ("portable", "spec")
  add("--names", choices=spellings, help="serve, list: the names that every client is shown")
  if plan.profiles:
-  load_part("views")
+  from ..views.narrowing import profile_names
   add("--profile", choices=profile_names(plan), help="as if all else did not exist")
  version = f"{plan.name} {plan.version}, compiled by mcpagg {plan.compiler}"
  add("--version", action="version", version=version)
@@ -8607,7 +9722,7 @@ def _carry_out(plan, folder, chosen, opening):
   plan.show_names(chosen.names)
  serves = not (chosen.list or chosen.env or chosen.check or chosen.call)
  if plan.profiles and (chosen.profile or not serves):
-  load_part("views")
+  from ..views.narrowing import narrowed
   plan = narrowed(plan, chosen.profile)
  if serves:
   return _serve(plan, folder, chosen, opening)
@@ -8643,7 +9758,7 @@ def _serve(plan, folder, chosen, opening):
   return 2
  if not chosen.http:
   return Stdio(plan, folder, log).run(opening)
- load_part("http")
+ from ..http.serving import serve_http
  given = {"host": chosen.host, "port": chosen.port, "path": chosen.path}
  asked = {name: value for name, value in given.items() if value is not None}
  return serve_http(plan, folder, asked, log)
@@ -8679,7 +9794,7 @@ def _log(plan, path, taken, with_calls):
 
 def _opened(path, taken):
  if WINDOWS:
-  load_part("windows")
+  from ..windows.files import open_to_append
   descriptor = open_to_append(path)
  else:
   flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
@@ -8694,1094 +9809,411 @@ def _opened(path, taken):
 
 def _stop(*_):
  raise SystemExit(1)
-''')
-define_part("windows", r'''
-from contextlib import suppress
-import ctypes
+""",
+    "tool.desktop": r"""
 import os
-import queue
-load_part("base")
-
-# windows/files.py: Files of Windows that several processes write to.
-_APPEND_ACCESS = 0x0004 | 0x0080 | 0x00100000
-_BY_ALL = 0x0007
-_OPEN_ALWAYS = 4
-_NORMAL_FILE = 0x0080
-_WRITE_ONLY = 0x0001
-
-def open_to_append(path):
- from _winapi import CreateFile
- from msvcrt import open_osfhandle
- handle = CreateFile(path, _APPEND_ACCESS, _BY_ALL, 0, _OPEN_ALWAYS, _NORMAL_FILE, 0)
- descriptor = open_osfhandle(handle, _WRITE_ONLY)
- return descriptor
-
-# windows/input.py: Standard input on a system where nothing can wait for a pipe and a signal at once.
-class ThreadedInput:
- def __init__(self, output):
-  self.output = output
-  self._pieces = queue.Queue(1)
-  self._next = None
-  start_thread(self._read_ahead)
- def ready(self, seconds):
-  if self._next is None:
-   with suppress(queue.Empty):
-    self._next = self._pieces.get(timeout=seconds)
-  return self._next is not None
- def read(self):
-  while not self.ready(SIGNAL_SECONDS):
-   if self.output.broken:
-    raise Stopped
-  piece, self._next = self._next, None
-  if isinstance(piece, OSError):
-   raise piece
-  return piece or b""
- def _read_ahead(self):
-  data = b"?"
-  while data:
-   try:
-    data = os.read(0, STDIN_CHUNK)
-   except OSError as problem:
-    self._pieces.put(problem)
-    return
-   self._pieces.put(data)
-
-# windows/jobs.py: The processes of a child on Windows: a job object holds them, and ends them with the proxy.
-START_FLAGS = 0x00000004 | 0x08000000
-_ACCESS = 0x0001 | 0x0100 | 0x0800 | 0x00100000
-_ACCOUNTING = 1
-_ACCOUNTING_SIZE, _ACTIVE_AT = 48, 40
-_LIMITS = 9
-_LIMITS_SIZE, _FLAGS_AT = {8: 144, 4: 112}, 16
-_KILL_ON_JOB_CLOSE = 0x2000
-_WAIT_TIMEOUT = 258
-_ENDED_BY_US = 1
-
-class Job:
- def __init__(self, pid):
-  self._process = self._job = None
-  self._kernel = _library("kernel32")
-  for name in ("OpenProcess", "CreateJobObjectW"):
-   getattr(self._kernel, name).restype = ctypes.c_void_p
-  self._process = ctypes.c_void_p(self._kernel.OpenProcess(_ACCESS, False, pid))
-  if not self._process.value:
-   raise OSError(f"Windows does not let process {pid} be opened")
-  self._job = self._created()
-  if _library("ntdll").NtResumeProcess(self._process):
-   raise OSError(f"Windows does not let process {pid} run")
- def _created(self):
-  job = ctypes.c_void_p(self._kernel.CreateJobObjectW(None, None))
-  limits = bytearray(_LIMITS_SIZE[ctypes.sizeof(ctypes.c_void_p)])
-  limits[_FLAGS_AT : _FLAGS_AT + 4] = _KILL_ON_JOB_CLOSE.to_bytes(4, "little")
-  given = (ctypes.c_char * len(limits)).from_buffer(limits)
-  if (
-   job.value
-   and self._kernel.SetInformationJobObject(job, _LIMITS, given, len(limits))
-   and self._kernel.AssignProcessToJobObject(job, self._process)
-  ):
-   return job
-  self._kernel.CloseHandle(job)
-  return None
- def signal(self, number):
-  if number and self._job is not None:
-   self._kernel.TerminateJobObject(self._job, _ENDED_BY_US)
-  elif number:
-   self._kernel.TerminateProcess(self._process, _ENDED_BY_US)
-  if self._job is None:
-   return bool(self._kernel.WaitForSingleObject(self._process, 0) == _WAIT_TIMEOUT)
-  found = (ctypes.c_char * _ACCOUNTING_SIZE)()
-  self._kernel.QueryInformationJobObject(self._job, _ACCOUNTING, found, len(found), None)
-  return any(found.raw[_ACTIVE_AT : _ACTIVE_AT + 4])
- def __del__(self):
-  for handle in (self._process, self._job):
-   if handle is not None and handle.value:
-    self._kernel.CloseHandle(handle)
-
-def _library(name):
- loader = ctypes
- return loader.WinDLL(name)
-
-# windows/programs.py: Which program Windows starts for a command, and how arguments get through its shell.
-PROGRAM_SUFFIXES = (".com", ".exe", ".bat", ".cmd")
-BATCH_SUFFIXES = (".bat", ".cmd")
-UNQUOTABLE = ("\0", "\r", "\n")
-LONGEST_LINE = 8000
-EMPTY_PART = "%cd:~,%"
-
-def find_windows_program(
- command,
- env,
- folder,
- is_file=os.path.isfile,
- path=os.path,
-):
- if path.dirname(command) or path.splitdrive(command)[0]:
-  places = [path.join(folder, command)]
- else:
-  folders = [one.strip().strip('"') for one in env.get("PATH", "").split(";")]
-  places = [path.join(one, command) for one in folders if path.isabs(one)]
- suffixes = _suffixes(env.get("PATHEXT", ""))
- found = (file for place in places for file in _files_meant(place, suffixes, path))
- return next((file for file in found if is_file(file)), None)
-
-def _suffixes(variable):
- named = [suffix.strip().lower() for suffix in variable.split(";")]
- return [suffix for suffix in named if suffix in PROGRAM_SUFFIXES] or [*PROGRAM_SUFFIXES]
-
-def _files_meant(place, suffixes, path):
- if path.splitext(place)[1].lower() in PROGRAM_SUFFIXES:
-  yield place
- for suffix in suffixes:
-  yield place + suffix
-
-def is_batch_file(program):
- return program.lower().endswith(BATCH_SUFFIXES)
-
-def batch_line(argv):
- for word in argv:
-  if any(character in word for character in UNQUOTABLE):
-   raise ValueError("an argument of a batch file holds a line break or a NUL")
- line = " ".join([_quoted(word) for word in argv])
- if len(line) > LONGEST_LINE:
-  raise ValueError(f"a batch file takes no more than {LONGEST_LINE:,} characters")
- return line
-
-def _quoted(word):
- parts = []
- backslashes = 0
- for character in word:
-  if character == '"':
-   parts.append("\\" * backslashes + '"')
-  elif character == "%":
-   parts.append("%" + EMPTY_PART[:-1])
-  backslashes = backslashes + 1 if character == "\\" else 0
-  parts.append(character)
- return '"' + "".join(parts) + "\\" * backslashes + '"'
-
-def shell_command(line, environ):
- system = environ.get("SYSTEMROOT", "C:\\Windows")
- return f'"{system}\\System32\\cmd.exe" /e:ON /v:OFF /d /s /c "{line}"'
-''')
-define_part("rare", r'''
-from contextlib import suppress
-from time import monotonic
-from time import sleep
-import _thread
-import binascii
-import os
-import re
-load_part("spawn")
-load_part("base")
-load_part("serve")
-
-# rare/secrecy.py: What may be shown of a text: no secret, and nothing that a terminal would act upon.
-NOTHING = 0
-LIKELY = 1
-SURE = 2
-_FOREIGN = ("passwort", "kennwort", "motdepasse", "contrasena", "contraseña", "wachtwoord")
-PASSWORDS = ("password", "passwords", "passwd", "passphrase", *_FOREIGN)
-_SECRETS = ("token", "secret", "secrets", "jwt", *PASSWORDS)
-_API_KEYS = ("apikey", "apikeys", "appkey", "accesskey", "accesskeyid", "authkey", "rolekey")
-_OTHER_KEYS = ("secretkey", "privatekey", "masterkey", "signingkey", "encryptionkey")
-_ENDS = (*_SECRETS, *_API_KEYS, *_OTHER_KEYS, "authorization", "credential", "credentials")
-_LAST = {"pass", "pwd", "pw", "creds", "cred", "senha", "mdp"}
-_LIKELY_KEYS = {"key", "keys", "tokens", "pat", "sig", "signature"}
-_LIKELY_LAST = _LIKELY_KEYS | {"auth", "basic", "bearer", "cookie", "cookies", "session"}
-_STAGES = {"env", "prod", "production", "dev", "staging", "test", "live", "old", "new", "backup"}
-_QUALIFIERS = _STAGES | {"value", "main", "default", "base64", "b64"}
-_PLACES = {"file", "path", "dir", "directory", "folder", "url", "uri", "endpoint", "host", "port"}
-_TRAITS = {"type", "name", "names", "limit", "count", "ttl", "version", "arn", "issuer", "scope"}
-_COINS = {"address", "contract", "mint", "symbol"}
-_ABOUT = _PLACES | _TRAITS | _COINS | {"policy", "store", "manager", "provider"}
-_PUBLIC = {"public", "publishable"}
-_NUMERALS = "0123456789"
-_HEX = frozenset("0123456789abcdefABCDEF-")
-_RANDOM = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+/=.~%-")
-_BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_=")
-_LONGEST_WORD = 12
-_SHORTEST_GIVEN = 6
-_SHORTEST_LINE = 8
-_SHORTEST_ENCODED = 8
-_SEQUENCES = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"
-
-def promise(name):
- words = words_of(name)
- while len(words) > 1 and (words[-1] in _QUALIFIERS or words[-1].isdigit()):
-  words.pop()
- if not words:
-  return NOTHING
- last = words[-1] = words[-1].rstrip(_NUMERALS) or words[-1]
- if "".join(words).endswith(_ENDS) or last in _LAST:
-  return SURE
- if last in _LIKELY_LAST:
-  return NOTHING if _PUBLIC.intersection(words) else LIKELY
- if last not in _ABOUT and any(word.endswith(_ENDS) for word in words):
-  return LIKELY
- return NOTHING
-
-def words_of(name):
- parts = []
- for before, char in zip(" " + name, name):
-  if not char.isalnum():
-   parts.append(" ")
-  elif char.isupper() and not before.isupper():
-   parts.append(" " + char)
-  else:
-   parts.append(char)
- return "".join(parts).lower().split()
-
-def looks_random(text):
- if len(text) < 16 or not _RANDOM.issuperset(text):
-  return False
- if 32 <= len(text) <= 36 and _HEX.issuperset(text):
-  return True
- if text.isalpha() or not any(char.isdigit() for char in text):
-  return False
- for mark in "-./+=~%":
-  text = text.replace(mark, "_")
- return not all(_readable(piece) for piece in text.split("_"))
-
-def _readable(piece):
- word = piece.strip(_NUMERALS)
- if word == piece or len(piece) - len(word) <= 4:
-  return not word or (word.isalpha() and (_one_case(word) or len(word) > 3))
- return not word
-
-def is_word(text):
- return text.isalpha() and _one_case(text) and len(text) <= _LONGEST_WORD
-
-def _one_case(word):
- return word.islower() or word.isupper() or word[1:].islower()
-
-def secrets_in(env):
- found = {}
- for name, value in env.items():
-  grade = promise(name)
-  could_be = looks_random(value) if grade == LIKELY else not _is_ordinary(value)
-  if grade != NOTHING and could_be:
-   found[value] = name
-  if "://" in value and (password := url_password(value)):
-   found[password] = name
- return found
-
-def _is_ordinary(value):
- if len(value) < _SHORTEST_GIVEN or is_word(value):
-  return True
- path = value.startswith(("/", "~", "./", "../")) or value[1:3] in (":\\", ":/")
- return path or "://" in value or (value.isdigit() and len(value) < 8)
-
-def passwords_in(values):
- found = {url_password(value): name for value, name in values.items() if "://" in value}
- return {password: name for password, name in found.items() if password}
-
-def url_password(text):
- authority = text.partition("://")[2].partition("/")[0]
- password = authority.rpartition("@")[0].partition(":")[2]
- return "" if len(password) < _SHORTEST_GIVEN or is_word(password) else password
-
-class Redactor:
- def __init__(self, secrets):
-  plain = {}
-  encoded = {}
-  for secret, name in secrets.items():
-   for spelled in _spellings(secret):
-    plain.setdefault(spelled, name)
-   octets = secret.encode("utf-8", "surrogateescape")
-   for run in _encoded_runs(octets) if len(octets) >= _SHORTEST_ENCODED else ():
-    encoded.setdefault(run, name)
-  self.plain = sorted(plain.items(), key=lambda pair: -len(pair[0]))
-  self.encoded = list(encoded.items())
- def names(self, text):
-  found = {name for spelled, name in self.plain if spelled in text}
-  return sorted(found | {name for run, name in self.encoded if run in text})
- def redact(self, text):
-  for spelled, name in self.plain:
-   text = text.replace(spelled, f"${{{name}}}")
-  for run, name in self.encoded:
-   at = text.find(run)
-   while at >= 0:
-    start, end = _around(text, at, at + len(run))
-    put = f"${{{name}}}"
-    text = text[:start] + put + text[end:]
-    at = text.find(run, start + len(put))
-  return text
-
-def _around(text, start, end):
- while start and text[start - 1] in _BASE64:
-  start -= 1
- while end < len(text) and text[end] in _BASE64:
-  end += 1
- return start, end
-
-def _spellings(secret):
- found = {secret, *(line for line in secret.splitlines() if len(line) >= _SHORTEST_LINE)}
- found.update([quote(one)[1:-1] for one in found])
- found.update([_escaped(one) for one in found])
- if looks_random(secret):
-  found.update((secret.lower(), secret.upper()))
- for kept in ("", "/", "!'()*", "!'()*/;,?:@&=+$#"):
-  spelled = percent_encoded(secret, kept)
-  found.update((spelled, spelled.replace("%20", "+")))
-  found.add("".join(_lowered(spelled)))
- return found
-
-def _escaped(text):
- for char, escape in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\t", "\\t")):
-  text = text.replace(char, escape)
- return text
-
-def _lowered(spelled):
- first, *rest = spelled.split("%")
- yield first
- for part in rest:
-  yield f"%{part[:2].lower()}{part[2:]}"
-
-def _encoded_runs(secret):
- yield from (secret.hex(), secret.hex().upper())
- for shift in range(3):
-  text = binascii.b2a_base64(b"\0" * shift + secret, newline=False).decode("ascii")
-  run = text[(0, 2, 3)[shift] : 8 * (shift + len(secret)) // 6]
-  yield run
-  yield run.replace("+", "-").replace("/", "_")
-
-def shown(text, redact=str):
- lines = redact(text).rstrip("\n").split("\n")
- return "\n  ".join([redact(printable(line)) for line in lines])
-
-def printable(text):
- if text.isprintable():
-  return text
- text = re.sub(_SEQUENCES, "", text)
- blanks = (" " if char.isspace() else char for char in text)
- return "".join([char if char.isprintable() else "?" for char in blanks])
-
-def where(fault):
- place = ""
- trace = fault.__traceback__
- package = __name__.partition(".")[0]
- while trace is not None:
-  frame = trace.tb_frame
-  if str(frame.f_globals.get("__name__")).partition(".")[0] == package:
-   place = f" in {frame.f_code.co_name}, line {trace.tb_lineno}"
-  trace = trace.tb_next
- return type(fault).__name__ + place
-
-# rare/drift.py: What is said of a list that differs from another one: names, and the classes of what changed.
-_TEXTS = ("title", "description", "icons")
-_OF_OBJECTS = ("properties", "required")
-SHOWN_NAMES = 20
-NAME_WIDTH = 100
-
-def drift_text(difference):
- parts = (("+", difference.added), ("-", difference.removed), ("~", difference.changed))
- signed = [(mark, name) for mark, names in parts for name in names]
- shown = []
- for mark, name in signed[:SHOWN_NAMES]:
-  found = f"({classes(*difference.changed[name])})" if mark == "~" else ""
-  text = mark + name + found
-  shown.append(text if len(text) <= NAME_WIDTH else f"{text[:NAME_WIDTH]}…")
- more = f" and {len(signed) - SHOWN_NAMES} more" if len(signed) > SHOWN_NAMES else ""
- return printable(" ".join(shown) + more)
-
-def classes(old, new):
- before, now = parse(old.listed("")), parse(new.listed(""))
- found = dict.fromkeys(
-  member_class(name, before.get(name), now.get(name))
-  for name in {**before, **now}
-  if not (name in before and name in now and same(before[name], now[name], SETS))
- )
- return ",".join(found)
-
-def member_class(name, before, now):
- if name in _TEXTS:
-  return "text"
- is_schema = name.endswith("Schema") or name == "arguments"
- if not is_schema and name != "annotations":
-  return "other"
- if name == "arguments":
-  before, now = arguments_schema(before), arguments_schema(now)
- before, now = _without_texts(before), _without_texts(now)
- if same(before, now, SETS):
-  return "text"
- if not is_schema:
-  return "hint"
- is_safe = _is_compatible(before, now, name == "outputSchema")
- return "schema-compatible" if is_safe else "schema-breaking"
-
-def arguments_schema(arguments):
- listed = arguments if type(arguments) is list else []
- known = {str(one.get("name")): one for one in listed if type(one) is dict}
- return {
-  "properties": {
-   name: {key: value for key, value in one.items() if key not in ("name", "required")}
-   for name, one in known.items()
-  },
-  "required": [name for name, one in known.items() if one.get("required") is True],
- }
-
-def _is_compatible(before, now, output):
- if before is None or now is None:
-  return (before is None) == output
- if type(before) is not dict or type(now) is not dict:
-  return same(before, now, SETS)
- rest = [{key: one[key] for key in one if key not in _OF_OBJECTS} for one in (before, now)]
- if not same(rest[0], rest[1], SETS):
-  return False
- old, new = (_object(one.get("properties")) for one in (before, now))
- had, has = (_names(one.get("required")) for one in (before, now))
- if old.keys() - new.keys() or new.keys() & had - old.keys():
-  return False
- if had - has if output else has - had:
-  return False
- return all(_is_compatible(old[name], new[name], output) for name in old)
-
-def _object(value):
- return value if type(value) is dict else {}
-
-def _names(value):
- return {name for name in value if type(name) is str} if type(value) is list else set()
-
-def _without_texts(value):
- if type(value) is list:
-  return [_without_texts(part) for part in value]
- if type(value) is not dict:
-  return value
- return {
-  name: _without_texts(part)
-  for name, part in value.items()
-  if name not in ("title", "description") or type(part) is not str
- }
-
-# rare/memory.py: Has glibc keep free memory from one large line to the next, and return it to the system then.
-_PARAMETERS = {-8: 1, -3: 1 << 25, -1: 1 << 30}
-FREE_SECONDS = 1.0
-_is_planned = _thread.allocate_lock()
-
-def keep_memory():
- for number, value in _PARAMETERS.items():
-  _call("mallopt", number, value)
-
-def return_memory():
- if LINUX and _is_planned.acquire(False):
-  try:
-   _thread.start_new_thread(_return, ())
-  except RuntimeError:
-   _is_planned.release()
-
-def _return():
- sleep(FREE_SECONDS)
- _is_planned.release()
- _call("malloc_trim", 0)
-
-def _call(name, *arguments):
- if not LINUX:
-  return
- try:
-  import ctypes
-  ctypes.CDLL(None)[name](*arguments)
- except Exception:
-  return
-
-# rare/names.py: The names that clients see.
-PORTABLE_LIMIT = 50
-_HASH_LENGTHS = (6, 12, 32)
-_PORTABLE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
-
-def exposed_name(server, tool, row, separator):
- renamed = row.get("rename", {}).get(tool)
- return renamed if renamed is not None else server + separator + tool
-
-def portable_names(exposed):
- names = {name: _cleaned(name) for name in exposed}
- for length in _HASH_LENGTHS:
-  count = {}
-  for short in names.values():
-   count[short] = count.get(short, 0) + 1
-  for name, short in names.items():
-   taken = short in names and short != name
-   if count[short] > 1 or taken or not 0 < len(short) <= PORTABLE_LIMIT:
-    names[name] = _hashed(name, length)
- return names
-
-def prefix_of(name, servers, separator):
- known = prefixes(servers, separator)
- return next((server for server, prefix in known if name.startswith(prefix)), None)
-
-def prefixes(servers, separator):
- spelled = [(server, (server + separator, f"{_cleaned(server)}_")) for server in servers]
- found = [(server, prefix) for server, both in spelled for prefix in both if prefix != "_"]
- return sorted(found, key=lambda pair: -len(pair[0]))
-
-def hashed_name(name):
- return _hashed(name, _HASH_LENGTHS[0])
-
-def name_new(
- items, catalogue, server, row, options
-):
- taken = {}
- for other in [item for items_ in catalogue.live.values() for item in items_]:
-  taken[other.exposed] = taken[other.portable] = other.server, other.original
- for exposed, route in catalogue.routes.items():
-  taken[exposed] = taken[route[2]] = route[0], route[1]
- is_anothers = _foreign(server, row, catalogue.servers, options)
- named = []
- for item in items:
-  if options.names != "bare":
-   item.exposed = exposed_name(server, item.original, row, options.separator)
-  owner = server, item.original
-  if taken.get(item.exposed, owner) == owner and is_anothers(item.exposed):
-   item.exposed = hashed_name(item.exposed)
-  if taken.setdefault(item.exposed, owner) == owner:
-   named.append(item)
- portable = portable_names([*taken])
- for item in named:
-  item.portable = portable[item.exposed]
-  if item.portable != item.exposed and is_anothers(item.portable):
-   item.portable = hashed_name(item.exposed)
- return named
-
-def _foreign(
- server, row, servers, options
-):
- chosen = frozenset(row.get("rename", {}).values())
- known = prefixes([name for name in servers if name], options.separator)
- def is_anothers(name):
-  owner = next((owner for owner, prefix in known if name.startswith(prefix)), server)
-  return options.names != "bare" and name not in chosen and owner != server
- return is_anothers
-
-def _cleaned(name):
- text = "".join([char if char in _PORTABLE else "_" for char in name])
- while "__" in text:
-  text = text.replace("__", "_")
- return text.strip("_")
-
-def _hashed(name, length):
- from hashlib import sha256
- mark = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:length]
- return f"{_cleaned(name)[: PORTABLE_LIMIT - length - 1].rstrip('_-') or 'tool'}_{mark}"
-
-# rare/needs.py: What keeps a proxy from starting: variables that are not set, servers that started it.
-def endless(plan, environ):
- above = standing_above(plan.tables, plan.servers, environ)
- names = ", ".join([f"'{name}'" for name in above])
- if not above:
-  return ""
- return (
-  f"nothing was started: its own server {names} has started this proxy, which would start"
-  " itself without end; take what starts it out of that server's entry (or unset"
-  f" {ABOVE}, if that server has ended)"
- )
-
-def uses(row):
- own = row.get("env", {})
- return [
-  (location, name, default)
-  for location, text in strings(row)
-  for name, default in references(text)
-  if name not in own or location == Location("env", name)
- ]
-
-def unset(
- rows, environ, folder
-):
- known = mentioned_by_all(rows)
- missing = {name: _unset_for(name, rows, environ, folder, known) for name in rows}
- return {name: problem for name, problem in missing.items() if problem is not None}
-
-def _unset_for(
- name, rows, environ, folder, known
-):
- try:
-  prepare(name, rows, environ, folder, known=known)
- except MissingVariables as problem:
-  return problem
- except (OSError, ValueError):
-  return None
- return None
-
-# rare/odd_lines.py: Reads lines of servers that hold something else than one message, or one that cannot be read.
-_BETWEEN = " \t\r\n[],"
-_MARK = '"jsonrpc"'
-SHOWN_CHARACTERS = 60
-
-def odd_line(line, redact):
- try:
-  text, oddity = decode(line), ""
- except Malformed as problem:
-  text = decode(line.decode("utf-8", "replace").encode("utf-8"))
-  oddity = f"{problem}; such bytes are read as U+FFFD"
- found, passed_over = _parts(text)
- return found, oddity or _shown(redact(passed_over))
-
-def _parts(text):
- found = []
- passed_over = ""
- end, start = 0, text.find("{")
- while start >= 0:
-  if not _is_object(text, start):
-   start = text.find("{", start + 1)
-   continue
-  words = text[end:start].strip(_BETWEEN)
-  try:
-   _, after = members(text, start)
-   found += _messages(text[start:after])
-  except Malformed as problem:
-   if words and text.find(_MARK, start) < 0:
-    break
-   found += _unreadable(text[start:], str(problem))
-   after = len(text)
-  passed_over = passed_over or words
-  end, start = after, text.find("{", after)
- return found, passed_over or text[end:].strip(_BETWEEN)
-
-def _is_object(text, start):
- index = skip(text, start + 1)
- if text[index : index + 1] != '"':
-  return text[index : index + 1] == "}"
- try:
-  index = skip(text, value_at(text, index)[1])
- except Malformed:
-  return False
- return text[index : index + 1] == ":"
-
-def _messages(text):
- message = read_message(text)
- is_log = not message.id_text and message.method is None and not message.is_response
- if is_log or not message.contradiction:
-  return [message]
- return _fragments(text, message.contradiction)
-
-def _unreadable(text, problem):
- if text.count(_MARK) > 1:
-  return [Fragment(None, "", problem)]
- return _fragments(text, problem)
-
-def _fragments(text, problem):
- said = _AllIds()
- with suppress(Malformed):
-  read_members(text, 0, said)
- method = None if {"result", "error"} & said.keys() else said.get("method", (None,))[0]
- ids = [one if is_id(one) else None for one in said.ids] or [None]
- return [Fragment(one, method if type(method) is str else "", problem) for one in ids]
-
-class _AllIds(dict[str, "tuple[Any, int, int]"]):
- def __init__(self):
-  super().__init__()
-  self.ids = []
- def __setitem__(self, name, member):
-  super().__setitem__(name, member)
-  if name == "id":
-   self.ids.append(member[0])
-
-def _shown(text):
- if not text:
-  return ""
- return f'"{printable(text[:SHOWN_CHARACTERS])}"'
-
-# rare/reasons.py: Says why a server could not be started, and how its process ended.
-OFTEN_USED_FOLDERS = (
- "/opt/homebrew/bin",
- "/home/linuxbrew/.linuxbrew/bin",
- "/usr/local/bin",
- "~/.local/bin",
- "~/.nvm/versions/node/*/bin",
- "~/.local/share/fnm/node-versions/*/installation/bin",
- "~/Library/Application Support/fnm/node-versions/*/installation/bin",
- "~/.local/share/mise/installs/node/*/bin",
- "~/.volta/bin",
- "~/.bun/bin",
- "~/.deno/bin",
- "~/.cargo/bin",
- "~/.asdf/shims",
- "~/.local/share/mise/shims",
- "~/.pyenv/shims",
-)
-OFTEN_USED_ON_WINDOWS = (
- "%ProgramFiles%\\nodejs",
- "%APPDATA%\\npm",
- "%USERPROFILE%\\.local\\bin",
- "%APPDATA%\\fnm\\node-versions\\*\\installation",
- "%LOCALAPPDATA%\\Volta\\bin",
- "%ProgramFiles%\\Volta",
- "%USERPROFILE%\\.bun\\bin",
- "%USERPROFILE%\\scoop\\shims",
- "%ProgramFiles%\\Docker\\Docker\\resources\\bin",
-)
-SHEBANG_LIMIT = 256
-NOT_FOUND = 127
-CRASHES = {
- 0xC0000005: "access violation",
- 0xC00000FD: "stack overflow",
- 0xC0000135: "a DLL was not found",
- 0xC0000142: "a DLL could not be initialized",
- 0xC0000374: "heap corruption",
- 0xC0000409: "it aborted",
+from ..spawn.launch import MissingVariables, mentioned_by_all, prepare
+from ..spawn.platforms import WINDOWS, find_program
+POSIX_FOLDERS = "/usr/bin:/bin:/usr/sbin:/sbin"
+WINDOWS_FOLDERS = ("System32", "", "System32\\Wbem", "System32\\WindowsPowerShell\\v1.0")
+STARTERS = {"env", "sh", "bash", "zsh", "dash", "fish", "cmd", "powershell", "pwsh"}
+OF_ONE_SHELL = "fnm_multishells"
+SHIMS = {
+ "asdf": "asdf which",
+ "goenv": "goenv which",
+ "jenv": "jenv which",
+ "mise": "mise which",
+ "nodenv": "nodenv which",
+ "proto": "proto bin",
+ "pyenv": "pyenv which",
+ "rbenv": "rbenv which",
+ "volta": "volta which",
 }
-REASONS = ("error", "fatal", "panic", "exception", "traceback", "cannot", "failed", "not found")
-REASON_LINES = 3
-FIRST_LINES = 2
-GAP = "…"
-INTERRUPTED = 0xC000013A
-FIRST_CRASH = 0xC0000000
 
-def why_not_started(problem, launch):
- if not isinstance(problem, (MissingVariables, OSError, ValueError)):
-  why = f"{where(problem)}: {problem}"
- elif isinstance(problem, FileNotFoundError) and launch and not os.path.isabs(launch.argv[0]):
-  why = not_found(launch.argv[0], launch.env)
+class Lookup:
+ def __init__(self, server, name, place):
+  self.server = server
+  self.name = name
+  self.place = place
+ @property
+ def folder(self):
+  folder = os.path.dirname(self.place)
+  return os.path.realpath(folder) if OF_ONE_SHELL in folder else folder
+
+def shim_manager(place):
+ folder, name = os.path.split(place)
+ above, own = os.path.split(folder)
+ words = [os.path.basename(os.path.realpath(place))]
+ if own == "shims":
+  words.append(os.path.basename(above))
+ elif own.lower() == "volta" or (own, above[-5:].lower()) == ("bin", "volta"):
+  words.append("volta")
+ managers = [word.lstrip(".").partition(".")[0].partition("-")[0] for word in words]
+ known = [one for one in managers if one in SHIMS and one != name.partition(".")[0]]
+ return known[0] if known else ""
+
+def desktop_path(environ):
+ if not WINDOWS:
+  return POSIX_FOLDERS
+ root = environ.get("SYSTEMROOT", "C:\\Windows")
+ return os.pathsep.join([f"{root}\\{one}".rstrip("\\") for one in WINDOWS_FOLDERS])
+
+def lookups(
+ rows, environ, folder, minimal=False
+):
+ found = []
+ short = {**environ, "PATH": desktop_path(environ)}
+ variables = mentioned_by_all(rows)
+ for server, row in rows.items():
+  here = _launch_in(server, rows, environ, folder, minimal, variables)
+  there = _launch_in(server, rows, short, folder, minimal, variables)
+  if "command" not in row or here is None or there is None:
+   continue
+  known = there.env.get("PATH", "").split(os.pathsep)
+  named = [(row["command"], here.argv[0])] if here.argv[0] != there.argv[0] else []
+  named += [(name, find_program(name, here.env, "") or "") for name in _started_by_name(here)]
+  found += [
+   Lookup(server, name, place)
+   for name, place in named
+   if os.path.isabs(place) and os.path.dirname(place) not in known
+  ]
+ return found
+
+def folders_of(found, environ):
+ order = environ.get("PATH", "").split(os.pathsep)
+ needed = {os.path.dirname(one.place): one.folder for one in found}
+ known = sorted(needed, key=lambda one: order.index(one) if one in order else len(order))
+ return list(dict.fromkeys(needed[folder] for folder in known))
+
+def entry_path(found, environ):
+ folders = folders_of(found, environ)
+ return os.pathsep.join([*folders, desktop_path(environ)]) if folders else ""
+
+def shim_lines(found, environ):
+ shims = {(one.name, shim_manager(one.place)): one.server for one in found}
+ for (name, manager), server in shims.items():
+  if manager:
+   given = sorted(one for one in environ if one.startswith(f"{manager.upper()}_"))
+   by = f"the current folder and {', '.join(given) or 'variables of a shell'}"
+   yield (
+    f"{name} (of {server}) is a shim of {manager}, which goes by {by}: if it fails from"
+    f" a desktop, put the folder of what `{SHIMS[manager]} {name}` prints first there"
+   )
+
+def _launch_in(
+ server,
+ rows,
+ environ,
+ folder,
+ minimal,
+ known,
+):
+ while True:
+  try:
+   return prepare(server, rows, environ, folder, minimal, known)
+  except MissingVariables as problem:
+   environ = {**environ, **{variable: "" for _, variable in problem.missing}}
+  except (OSError, ValueError):
+   return None
+
+def _started_by_name(launch):
+ from ..rare.reasons import interpreters
+ started = [launch.argv[0]]
+ if os.path.basename(started[0]).lower().partition(".")[0] in STARTERS:
+  for name in _words_of_line(launch):
+   yield name
+   started.append(find_program(name, launch.env, "") or name)
+ for place in started:
+  if WINDOWS and place.lower().endswith((".cmd", ".bat")):
+   yield "node"
+  for name, _ in interpreters(place, launch.env):
+   if not os.path.dirname(name):
+    yield name
+  if manager := shim_manager(place):
+   yield manager
+
+def _words_of_line(launch):
+ for word in " ".join(launch.argv[1:]).replace(";", " ").split():
+  name = word.strip("'\"()")
+  if name and not os.path.dirname(name) and find_program(name, launch.env, ""):
+   yield name
+""",
+    "tool.inspection": r"""
+import json
+import os
+from time import monotonic, sleep
+from ..base.catalogue import KINDS, TOOLS
+from ..base.jsontext import obj
+from ..serve.effects import FOREVER
+from ..serve.lifecycle import DOWN, READY
+from ..serve.lists import PATIENCE_SECONDS
+from ..spawn.variables import references
+from ..start.greeting import RELAYED
+from ..start.values import quote
+from ..tool.desktop import entry_path, lookups, shim_lines
+from ..tool.local_client import LocalClient
+_SHOWN = ("inputSchema", "outputSchema", "arguments")
+
+def offers(plan):
+ for server in plan.servers:
+  counts, lines = [], []
+  for kind in KINDS:
+   offered = list(offered_by(plan, server, kind))
+   if offered:
+    counts.append(
+     f"{len(offered)} {kind.name[:-1] if len(offered) == 1 else kind.name}"
+    )
+   for exposed, names, item in offered:
+    shown = names[1] if names and plan.options.names == "portable" else exposed
+    text = str(item.get("description") or "").strip()
+    first = text.splitlines()[0] if text else ""
+    lines.append(f"  {shown}{_in_short(item)}  {first}".rstrip())
+  yield f"{server}: {', '.join(counts) or 'nothing'}"
+  yield from lines
+ for name, allowed in plan.subtools.items():
+  calls = [f"{server}/{tool}" for server, tools in allowed.items() for tool in tools]
+  yield f"{name}: a composite tool: {', '.join(calls)}"
+
+def listing(plan):
+ servers = {server: {} for server in plan.servers}
+ for server, found in servers.items():
+  for kind in KINDS:
+   for exposed, names, item in offered_by(plan, server, kind):
+    entry = {kind.key: exposed, "description": item.get("description")}
+    if names:
+     entry.update(original=names[0], portable=names[1])
+    entry.update({member: item[member] for member in _SHOWN if member in item})
+    found.setdefault(kind.name, []).append(entry)
+ return {
+  "name": plan.name,
+  "version": plan.version,
+  "servers": servers,
+  "composites": {name: dict(allowed) for name, allowed in plan.subtools.items()},
+ }
+
+def offered_by(
+ plan, server, kind):
+ items = json.loads(plan.snapshot[server].get(kind.name, "[]"))
+ known = {item[kind.key]: item for item in items}
+ if kind is TOOLS and plan.overlays:
+  from ..views.entries import overlaid, patches_of
+  for (owner, tool), patch in patches_of(plan.overlays).items():
+   if owner == server:
+    known[tool] = json.loads(overlaid(json.dumps(known[tool]), patch))
+ for exposed, (owner, *names) in plan.routes[kind.name].items():
+  if owner == server:
+   item = known[(names or [exposed])[0]]
+   yield exposed, tuple(names) if len(names) > 1 else (), item
+
+def _in_short(item):
+ if "inputSchema" in item:
+  schema = item["inputSchema"]
+  properties, required = schema.get("properties"), schema.get("required")
+  names = list(properties) if type(properties) is dict else []
+  needed = required if type(required) is list else []
+ elif "arguments" in item:
+  given = [one for one in item["arguments"] or () if type(one) is dict]
+  names = [str(one.get("name")) for one in given]
+  needed = [one.get("name") for one in given if one.get("required") is True]
  else:
-  why = str(problem)
- return launch.redact(why) if launch is not None else why
-
-def not_found(command, env):
- path = env.get("PATH", "")
- remedy = _entry_remedy(command, env) or where_to_find(command)
- return f"{command} is not on the PATH: searched {path}; {remedy}"
-
-def _entry_remedy(command, env):
- path, form = os.environ.get("PATH", ""), os.environ.get(MORE_FOLDERS)
- place = often_used_place(command)
- if not place or env.get("PATH", "") != os.pathsep.join(filter(None, [form, path])):
   return ""
- lacking = [name for name, found in interpreters(place, env) if found is None]
- places = [place, *filter(None, map(often_used_place, lacking))]
- folders = list(dict.fromkeys(map(os.path.dirname, places)))
- if form is not None:
-  whole = os.pathsep.join([*folders, *filter(None, [form])])
-  return f"write {whole} in the field PATH of the extension"
- entry = f'"env": {{"PATH": {quote(os.pathsep.join([*folders, path]))}}}'
- return (
-  f"write {entry} in the entry of this proxy in your client, or {place} as `command`,"
-  " and compile again"
+ return "(" + ", ".join([name if name in needed else f"{name}?" for name in names]) + ")"
+
+def variables(plan, folder):
+ from ..rare.needs import unset, uses
+ missing = unset(plan.servers, os.environ, folder)
+ found = []
+ for server, row in plan.servers.items():
+  lacking = missing[server].missing if server in missing else []
+  for location, name, default in uses(row):
+   in_file = "env_file" in row and default is None and (location, name) not in lacking
+   use = {"name": name, "set": name in os.environ or in_file}
+   use |= {"has_default": default is not None, "server": server, "place": str(location)}
+   found.append(use)
+ for name, default in references((plan.options.http or {}).get("token") or ""):
+  use = {"name": name, "set": name in os.environ, "has_default": default is not None}
+  found.append({**use, "server": None, "place": "serverTransport.auth.token"})
+ return found
+
+def variable_line(use):
+ state = "set" if use["set"] else "not set"
+ if use["has_default"] and not use["set"]:
+  state = "not set, has a default"
+ owner = "" if use["server"] is None else f"{use['server']}: "
+ return f"{use['name']}  {state}  ({owner}{use['place']})"
+
+def desktop_needs(plan, folder):
+ found = lookups(plan.servers, os.environ, folder, plan.options.env == "minimal")
+ return {"PATH": entry_path(found, os.environ), "notes": [*shim_lines(found, os.environ)]}
+
+def desktop_lines(needs):
+ entry = f'"env": {{"PATH": {quote(needs["PATH"])}}}'
+ path = [f"PATH  a client that is started from a desktop needs {entry}"] if needs["PATH"] else []
+ return [*path, *needs["notes"]]
+
+def check_servers(plan, folder):
+ proxy = LocalClient(plan, folder, obj(capabilities=obj(dict.fromkeys(RELAYED, "{}"))))
+ engine = proxy.engine
+ children = engine.core.children.values()
+ try:
+  for child in children:
+   engine.wake(child, proxy.client)
+  while not all(child.state == DOWN or _looked_at(child) for child in children):
+   sleep(0.01)
+ finally:
+  proxy.close()
+ return {child.name: _health(child, engine) for child in children}
+
+def is_sound(health):
+ return health["state"] != DOWN and not health["drift"]
+
+def health_line(name, health):
+ if health["state"] == DOWN:
+  return f"{name}: down: {health['reason']}"
+ drifts = [f"{kind} {text}" for kind, text in health["drift"].items()]
+ return f"{name}: {health['state']}, {'; '.join(drifts) or 'as it was compiled'}"
+
+def _looked_at(child):
+ now = monotonic()
+ if child.state != READY or not child.lists.compared:
+  return bool(child.lists.given_up(now))
+ if now > child.lifecycle.ready_at + PATIENCE_SECONDS:
+  return True
+ return all(one.is_at_rest for one in child.lists)
+
+def _health(child, engine):
+ life = child.lifecycle
+ drift = {one.kind.name: engine.shown(one.drift) for one in child.lists}
+ for one in child.lists:
+  if life.is_ready and not one.compared:
+   drift[one.kind.name] = "changes too often to be compared"
+ started = life.ready_at < FOREVER
+ return {
+  "state": child.state,
+  "reason": engine.shown(life.reason) or None,
+  "protocol": engine.shown(life.protocol) or None,
+  "drift": {name: text for name, text in drift.items() if text},
+  "started_in": round(life.ready_at - life.starting_at, 3) if started else None,
+ }
+""",
+    "tool.local_client": r"""
+import json
+from ..base.answers import Answers
+from ..base.client import Client
+from ..base.jsontext import obj
+from ..base.message import notification, request
+from ..base.protocol import CANCELLED, MODERN
+from ..serve.engine import Engine
+
+class LocalClient:
+ def __init__(
+  self, plan, folder, handshake="", without=()
+ ):
+  answers = Answers(plan)
+  answers.outages.update(without)
+  self.engine = Engine(answers, folder)
+  self.client = Client("spec")
+  self.client.era = MODERN
+  self._awaited = {}
+  self._last_id = 0
+  if handshake:
+   self.client.introduce(request(0, "initialize", handshake))
+   self.client.shake_hands()
+  self.engine.connect(self.client, self)
+ def ask(self, method, params, answered):
+  self._last_id += 1
+  number = self._last_id
+  message = request(number, method, json.dumps(params, allow_nan=False))
+  self._awaited[number] = answered
+  self.engine.receive(self.client, message.line())
+  return number
+ def cancel(self, number):
+  if self._awaited.pop(number, None) is not None:
+   cancelled = notification(CANCELLED, obj(requestId=str(number)))
+   self.engine.receive(self.client, cancelled.line())
+ def send(self, *messages):
+  for message in messages:
+   answered = self._awaited.pop(message.id, None) if message.method is None else None
+   if answered is not None:
+    answered(message)
+ def has_room(self, _seconds=0.0):
+  return True
+ def close(self):
+  self.engine.close()
+  while self._awaited:
+   self._awaited.popitem()[1](None)
+""",
+    "tool.printing": r"""
+import os
+import sys
+from ..base.standard import complain
+UNWRITABLE = 2
+
+def print_lines(lines):
+ from ..rare.secrecy import printable
+ _configure(errors="backslashreplace")
+ return _written(printable(line) for line in lines)
+
+def print_json(document):
+ import json
+ _configure(encoding="utf-8", errors="backslashreplace", newline="\n")
+ try:
+  text = json.dumps(document, indent=2, ensure_ascii=False)
+ except RecursionError:
+  text = json.dumps(document, ensure_ascii=False)
+ lines = text.split("\n")
+ return _written(
+  "".join([c if c.isprintable() else json.dumps(c)[1:-1] for c in line]) for line in lines
  )
 
-def where_to_find(command):
- if command == "nvm":
-  return "nvm is a function of a shell: write the path that `nvm which current` prints"
- place = often_used_place(command)
- if place:
-  return f"write {place} as `command`, or add its folder to PATH in `env`"
- return "install it, or write its absolute path"
+def print_texts(result):
+ from ..rare.secrecy import printable
+ _configure(encoding="utf-8", errors="backslashreplace", newline="\n")
+ texts = "\n".join([text.removesuffix("\n") for text in _texts(result.get("content"))])
+ lines = texts.replace("\r\n", "\n").split("\n") if texts else []
+ return _written("\t".join(map(printable, line.split("\t"))) for line in lines)
 
-def often_used_place(command):
- for pattern in OFTEN_USED_ON_WINDOWS if WINDOWS else OFTEN_USED_FOLDERS:
-  for folder in _matching(os.path.expandvars(os.path.expanduser(pattern))):
-   place = find_program(command, {"PATH": folder}, "")
-   if place is not None:
-    return place
- return ""
+def _texts(content):
+ for block in content if type(content) is list else ():
+  resource = block.get("resource") if type(block) is dict else None
+  holder = resource if type(resource) is dict else block
+  if type(holder) is dict and type(holder.get("text")) is str:
+   yield holder["text"]
 
-def _matching(pattern):
- before, star, after = pattern.partition("*")
- if not star:
-  return [pattern]
+def flush_output():
+ if sys.stdout is None:
+  return 0
  try:
-  names = sorted(os.listdir(before), key=_version, reverse=True)
- except OSError:
-  return []
- return [before + name + after for name in names]
+  sys.stdout.flush()
+ except OSError as problem:
+  return _given_up(problem)
+ return 0
 
-def _version(name):
- return [int(part) for part in name.lstrip("v").split(".") if part.isdigit()]
+def _configure(**how):
+ if sys.stdout is not None:
+  sys.stdout.reconfigure(**how)
 
-def interpreters(program, env):
- found = program
- for _ in range(4):
-  line = shebang(found) if found else None
-  name = interpreter(line) if line else ""
-  if not name:
-   return
-  found = find_program(name, env, "")
-  yield name, found
-
-def shebang(script):
+def _written(lines):
+ if sys.stdout is None:
+  return 0
  try:
-  with open(script, "rb") as file:
-   line = file.read(SHEBANG_LIMIT).partition(b"\n")[0]
- except OSError:
-  return None
- return os.fsdecode(line[2:]) if line.startswith(b"#!") else None
+  for line in lines:
+   sys.stdout.write(line + "\n")
+ except OSError as problem:
+  return _given_up(problem)
+ return flush_output()
 
-def interpreter(line):
- words = line.split()
- if words and os.path.basename(words[0]) == "env":
-  return next((w for w in words[1:] if w[0] != "-" and "=" not in w), words[0])
- return words[0] if words else ""
-
-def how_ended(status, launch):
- ended = describe(status)
- if status == NOT_FOUND and not WINDOWS:
-  for name, found in interpreters(launch.argv[0], launch.env):
-   if found is None:
-    return f"{ended}: {not_found(name, launch.env)}"
- return ended
-
-def describe(status):
- if status == INTERRUPTED:
-  return "was interrupted"
- if status >= FIRST_CRASH:
-  known = CRASHES.get(status)
-  return f"crashed with 0x{status:08X}" + (f" ({known})" if known else "")
- if status >= 0:
-  return f"exited with status {status}"
- import signal
- try:
-  return f"was killed by {signal.Signals(-status).name}"
- except ValueError:
-  return f"was killed by signal {-status}"
-
-def crashed(status):
- return status < 0 or status >= FIRST_CRASH
-
-def telling(lines, most, is_whole):
- if len(lines) > most:
-  lines = [line for line in lines if not line.lstrip().startswith("-")] or lines
- if len(lines) <= most:
-  return list(lines)
- reasons = [number for number, line in enumerate(lines) if _gives_reason(line)]
- kept = {*reasons[:REASON_LINES], *range(FIRST_LINES if is_whole else 0)}
- kept.update(range(len(lines) - most + len(kept), len(lines)))
- shown = []
- before = 0
- for number in sorted(kept):
-  if shown and number > before + 1:
-   shown.append(GAP)
-  shown.append(lines[number])
-  before = number
- return shown
-
-def _gives_reason(line):
- words = line.lower()
- return any(reason in words for reason in REASONS)
-
-# rare/resources.py: Routes what is about resources and skills: to the owner of a URI, or to those who may be it.
-SKILL_METHODS = frozenset(m for m, row in METHODS.items() if row.capability == SKILLS_EXTENSION)
-
-class SubscriptionCall(Call):
- __slots__ = ("_origins",)
- def __init__(
-  self, client, message, uri, own, origins
- ):
-  super().__init__(client, message, uri, _replaced(uri, own, "uri"), own)
-  self._origins = origins
- def succeeded(self, server, message):
-  if self.method == "resources/subscribe":
-   self.client.watched[self.name] = server, self.original
-   if self.original == self.name:
-    self._origins.add(self.name, server)
-  else:
-   self.client.watched.pop(self.name, None)
-  return message
- def failed(self):
-  if self.method == "resources/subscribe":
-   self.client.watched.pop(self.name, None)
-
-class ResourceRouting:
- def __init__(
-  self,
-  answers,
-  children,
-  clients,
-  origins,
-  dispatch,
- ):
-  self._answers = answers
-  self._catalogues = answers.catalogues
-  self._children = children
-  self._clients = clients
-  self._origins = origins
-  self._dispatch = dispatch
-  self._guarded = answers.plan.options.on_drift == "refuse"
- def request(self, client, message):
-  uri = message.params.get("uri")
-  if type(uri) is not str:
-   text = f"{message.method} needs a uri in params"
-   self._dispatch.deny(client, message, INVALID_PARAMS, text)
-  elif message.method == "resources/unsubscribe":
-   self._unsubscribe(client, message, uri)
-  else:
-   self._find(client, message, uri)
- def _find(self, client, message, uri):
-  method = message.method or ""
-  owners, own = self._meant(uri) or (self._listers(method, uri), uri)
-  if not owners and self._dispatch.refuse_withheld(client, message, own):
-   return
-  several = [] if owners else self._told(uri)
-  owners = owners or ([] if several else self._holders(method, uri))
-  if owners:
-   self._dispatch.send(self._call(client, message, uri, own), owners)
-  elif method in SKILL_METHODS and not several:
-   text = f"No skill is served at {uri}"
-   self._dispatch.deny(client, message, INVALID_PARAMS, text)
-  else:
-   say = f"; say {' or '.join(several)}" if several else ""
-   text, data = f"Resource not found: {uri}{say}", obj(uri=quote(uri))
-   self._dispatch.deny(client, message, RESOURCE_NOT_FOUND, text, data)
- def _meant(self, uri):
-  if not (self._answers.has_addresses and uri.startswith(APART)):
-   return None
-  meant = self._answers.addresses().meant(uri, self._origins.of)
-  if meant is None:
-   return None
-  child, own = self._children[meant[0]], meant[1]
-  return ([] if hides_address(own, child.row) else [child]), own
- def _told(self, uri):
-  if not (self._answers.has_addresses and uri.startswith(APART)):
-   return []
-  addresses = self._answers.addresses()
-  told = [addresses.told(uri, server) for server in sorted(addresses.owners(uri)) if server]
-  return [one for one in told if one != uri]
- def _listers(self, method, uri):
-  kinds = ("skills", "resources") if method in SKILL_METHODS else ("resources",)
-  items = [self._catalogues[kind].find(uri) for kind in kinds]
-  found = [self._children[item.server] for item in items if item is not None]
-  return found[:1] if found and not self._told(uri) else []
- def _call(self, client, message, uri, own):
-  if message.method in ("resources/subscribe", "resources/unsubscribe"):
-   return SubscriptionCall(client, message, uri, own, self._origins)
-  return Call(client, message, uri, _replaced(uri, own, "uri"), own)
- def _unsubscribe(self, client, message, uri):
-  server, own = client.watched.pop(uri, ("", uri))
-  if not server:
-   self._find(client, message, uri)
-   return
-  child = self._dispatch.serving(client, server)
-  if not child.lifecycle.is_ready or child.is_watched(own):
-   client.deliver(result(message.id_text, "{}"))
-  else:
-   self._dispatch.send(self._call(client, message, uri, own), [child])
- def complete(self, client, message, uri):
-  owners, own = self._meant(uri) or ([], uri)
-  if not owners:
-   item = self._catalogues["templates"].find(uri)
-   owners = [self._children[item.server]] if item is not None else self.owners(uri)
-  able = [child for child in owners if "completions" in child.lifecycle.declared]
-  if owners:
-   call = CompletionCall(client, message, uri, _replaced(uri, own, "ref", "uri"), own)
-   self._dispatch.send(call, able or owners)
-  else:
-   self._dispatch.deny(client, message, INVALID_PARAMS, f"Nothing to complete: {uri}")
- def _holders(self, method, uri):
-  owners = self.owners(uri)
-  if method in SKILL_METHODS:
-   skilled = [self._children[name] for name in self._answers.plan.skilled]
-   likely = [child for child in owners if child in skilled]
-   return likely if self._guarded else list(dict.fromkeys([*likely, *skilled]))
-  if method == "resources/subscribe":
-   return [child for child in owners if _tells_of_resources(child)] or owners
-  return owners
- def owners(self, uri):
-  item = self._catalogues["resources"].find(uri)
-  if item is not None:
-   return [self._children[item.server]]
-  servers = [server for server in self._children if self._fits(server, uri)]
-  if not self._guarded:
-   servers += [self._origins.of(uri) or ""]
-  if uri.startswith(PAGE_SCHEME):
-   tools = self._catalogues["tools"]
-   servers += [s for s in self._children if any(i.names(uri) for i in tools.served(s))]
-  if not self._guarded:
-   servers += [s for s, c in self._children.items() if "resources" in c.lifecycle.declared]
-  owners = [self._children[name] for name in dict.fromkeys(servers) if name]
-  shown = [child for child in owners if not hides_address(uri, child.row)]
-  return sorted(shown, key=lambda child: child.state == DOWN)
- def _fits(self, server, uri):
-  templates, skills = self._catalogues["templates"], self._catalogues["skills"]
-  return any(fits(item.original, uri) for item in templates.served(server)) or any(
-   lies_in(uri, folder_of(item.original)) or item.names(uri)
-   for item in skills.served(server)
-  )
-
-def _replaced(uri, own, *path):
- return path if own != uri else ()
-
-def _tells_of_resources(child):
- declared = child.lifecycle.declared.get("resources")
- return type(declared) is dict and declared.get("subscribe") is True
-
-# rare/write_queue.py: What a peer has not taken yet: queued, bounded, and written by a thread at the peer's pace.
-MAXIMUM_WAITING_BYTES = 1 << 26
-STALL_SECONDS = 10.0
-PATIENCE_FACTOR = 8
-PIECE = 1 << 20
-JOINED = 1 << 16
-
-class WriteQueue:
- def __init__(self, writer):
-  self.writer = writer
-  self.alive = False
-  self.waiting = 0
-  self._queue = []
-  self._batch = []
-  self._took_at = 0.0
- def begin(self, rest):
-  self._took_at = monotonic()
-  self.alive = start_thread(self._drain, rest) is not None
-  if not self.alive:
-   self.writer.break_off()
- def add(self, pieces):
-  self._queue.append(pieces)
-  self.waiting += _size(pieces)
- def discard(self):
-  self._queue, self._batch, self.waiting = [], [], 0
- @property
- def crowded(self):
-  return self.waiting > MAXIMUM_WAITING_BYTES
- def overflows(self):
-  if not self.crowded:
-   return False
-  stalled = monotonic() - self._took_at >= STALL_SECONDS
-  return stalled or self.waiting > PATIENCE_FACTOR * MAXIMUM_WAITING_BYTES
- def _drain(self, pieces):
-  most = 0
-  while pieces:
-   most = max(most, _size(pieces))
-   if _size(pieces) <= JOINED:
-    pieces[:] = [b"".join(pieces)]
-   pieces.reverse()
-   try:
-    while pieces:
-     view = memoryview(pieces.pop())
-     while view:
-      view = view[self._write(view) :]
-     del view
-   except OSError:
-    self.writer.break_off()
-   with self.writer.drained:
-    pieces = self._next()
-  if most > RETURNED:
-   return_memory()
- def _write(self, data):
-  try:
-   taken = os.write(self.writer.descriptor, data[:PIECE])
-   self._took_at = monotonic()
-   return taken
-  except BlockingIOError:
-   writable(self.writer.descriptor, None)
-   return 0
- def _next(self):
-  pieces = []
-  if not self._batch:
-   self._batch, self._queue = self._queue[::-1], []
-  if self._batch and not self.writer.broken:
-   pieces = self._batch.pop()
-   self.waiting -= _size(pieces)
-  else:
-   self.alive = False
-   self.discard()
-   if self.writer.closing:
-    os.close(self.writer.descriptor)
-  self.writer.drained.notify_all()
-  return pieces
-
-def _size(pieces):
- return sum([len(piece) for piece in pieces])
-''')
-define_part("views", r'''
-load_part("base")
-
-# views/addresses.py: Where two servers hand out one URI of a page or a skill: each is told apart by its server's name.
+def _given_up(problem):
+ os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+ if isinstance(problem, BrokenPipeError):
+  return 0
+ complain(f"cannot write to standard output: {problem.strerror}")
+ return UNWRITABLE
+""",
+    "views.addresses": r"""
+from ..base.jsontext import Json, elements, members
+from ..base.templates import fits, folder_of, is_told_apart
+from ..start.values import quote
 _SEGMENT = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 _FLAT = "ui/resourceUri"
 _SEVERAL = ""
@@ -9912,23 +10344,194 @@ def _with_each(text, member, change):
  new = [change(part) if type(item) is dict else part for item, part in found]
  same = new == [part for _, part in found]
  return text if same else Json(text).owned({member: f"[{','.join(new)}]"}).text
-''')
+""",
+    "windows.files": r"""
+_APPEND_ACCESS = 0x0004 | 0x0080 | 0x00100000
+_BY_ALL = 0x0007
+_OPEN_ALWAYS = 4
+_NORMAL_FILE = 0x0080
+_WRITE_ONLY = 0x0001
+
+def open_to_append(path):
+ from _winapi import CreateFile
+ from msvcrt import open_osfhandle
+ handle = CreateFile(path, _APPEND_ACCESS, _BY_ALL, 0, _OPEN_ALWAYS, _NORMAL_FILE, 0)
+ descriptor = open_osfhandle(handle, _WRITE_ONLY)
+ return descriptor
+""",
+    "windows.input": r"""
+import os
+import queue
+from contextlib import suppress
+from ..base.polling import STDIN_CHUNK, Stopped
+from ..base.threads import SIGNAL_SECONDS, start_thread
+
+class ThreadedInput:
+ def __init__(self, output):
+  self.output = output
+  self._pieces = queue.Queue(1)
+  self._next = None
+  start_thread(self._read_ahead)
+ def ready(self, seconds):
+  if self._next is None:
+   with suppress(queue.Empty):
+    self._next = self._pieces.get(timeout=seconds)
+  return self._next is not None
+ def read(self):
+  while not self.ready(SIGNAL_SECONDS):
+   if self.output.broken:
+    raise Stopped
+  piece, self._next = self._next, None
+  if isinstance(piece, OSError):
+   raise piece
+  return piece or b""
+ def _read_ahead(self):
+  data = b"?"
+  while data:
+   try:
+    data = os.read(0, STDIN_CHUNK)
+   except OSError as problem:
+    self._pieces.put(problem)
+    return
+   self._pieces.put(data)
+""",
+    "windows.jobs": r"""
+import ctypes
+START_FLAGS = 0x00000004 | 0x08000000
+_ACCESS = 0x0001 | 0x0100 | 0x0800 | 0x00100000
+_ACCOUNTING = 1
+_ACCOUNTING_SIZE, _ACTIVE_AT = 48, 40
+_LIMITS = 9
+_LIMITS_SIZE, _FLAGS_AT = {8: 144, 4: 112}, 16
+_KILL_ON_JOB_CLOSE = 0x2000
+_WAIT_TIMEOUT = 258
+_ENDED_BY_US = 1
+
+class Job:
+ def __init__(self, pid):
+  self._process = self._job = None
+  self._kernel = _library("kernel32")
+  for name in ("OpenProcess", "CreateJobObjectW"):
+   getattr(self._kernel, name).restype = ctypes.c_void_p
+  self._process = ctypes.c_void_p(self._kernel.OpenProcess(_ACCESS, False, pid))
+  if not self._process.value:
+   raise OSError(f"Windows does not let process {pid} be opened")
+  self._job = self._created()
+  if _library("ntdll").NtResumeProcess(self._process):
+   raise OSError(f"Windows does not let process {pid} run")
+ def _created(self):
+  job = ctypes.c_void_p(self._kernel.CreateJobObjectW(None, None))
+  limits = bytearray(_LIMITS_SIZE[ctypes.sizeof(ctypes.c_void_p)])
+  limits[_FLAGS_AT : _FLAGS_AT + 4] = _KILL_ON_JOB_CLOSE.to_bytes(4, "little")
+  given = (ctypes.c_char * len(limits)).from_buffer(limits)
+  if (
+   job.value
+   and self._kernel.SetInformationJobObject(job, _LIMITS, given, len(limits))
+   and self._kernel.AssignProcessToJobObject(job, self._process)
+  ):
+   return job
+  self._kernel.CloseHandle(job)
+  return None
+ def signal(self, number):
+  if number and self._job is not None:
+   self._kernel.TerminateJobObject(self._job, _ENDED_BY_US)
+  elif number:
+   self._kernel.TerminateProcess(self._process, _ENDED_BY_US)
+  if self._job is None:
+   return bool(self._kernel.WaitForSingleObject(self._process, 0) == _WAIT_TIMEOUT)
+  found = (ctypes.c_char * _ACCOUNTING_SIZE)()
+  self._kernel.QueryInformationJobObject(self._job, _ACCOUNTING, found, len(found), None)
+  return any(found.raw[_ACTIVE_AT : _ACTIVE_AT + 4])
+ def __del__(self):
+  for handle in (self._process, self._job):
+   if handle is not None and handle.value:
+    self._kernel.CloseHandle(handle)
+
+def _library(name):
+ loader = ctypes
+ return loader.WinDLL(name)
+""",
+    "windows.programs": r"""
+import os
+PROGRAM_SUFFIXES = (".com", ".exe", ".bat", ".cmd")
+BATCH_SUFFIXES = (".bat", ".cmd")
+UNQUOTABLE = ("\0", "\r", "\n")
+LONGEST_LINE = 8000
+EMPTY_PART = "%cd:~,%"
+
+def find_windows_program(
+ command,
+ env,
+ folder,
+ is_file=os.path.isfile,
+ path=os.path,
+):
+ if path.dirname(command) or path.splitdrive(command)[0]:
+  places = [path.join(folder, command)]
+ else:
+  folders = [one.strip().strip('"') for one in env.get("PATH", "").split(";")]
+  places = [path.join(one, command) for one in folders if path.isabs(one)]
+ suffixes = _suffixes(env.get("PATHEXT", ""))
+ found = (file for place in places for file in _files_meant(place, suffixes, path))
+ return next((file for file in found if is_file(file)), None)
+
+def _suffixes(variable):
+ named = [suffix.strip().lower() for suffix in variable.split(";")]
+ return [suffix for suffix in named if suffix in PROGRAM_SUFFIXES] or [*PROGRAM_SUFFIXES]
+
+def _files_meant(place, suffixes, path):
+ if path.splitext(place)[1].lower() in PROGRAM_SUFFIXES:
+  yield place
+ for suffix in suffixes:
+  yield place + suffix
+
+def is_batch_file(program):
+ return program.lower().endswith(BATCH_SUFFIXES)
+
+def batch_line(argv):
+ for word in argv:
+  if any(character in word for character in UNQUOTABLE):
+   raise ValueError("an argument of a batch file holds a line break or a NUL")
+ line = " ".join([_quoted(word) for word in argv])
+ if len(line) > LONGEST_LINE:
+  raise ValueError(f"a batch file takes no more than {LONGEST_LINE:,} characters")
+ return line
+
+def _quoted(word):
+ parts = []
+ backslashes = 0
+ for character in word:
+  if character == '"':
+   parts.append("\\" * backslashes + '"')
+  elif character == "%":
+   parts.append("%" + EMPTY_PART[:-1])
+  backslashes = backslashes + 1 if character == "\\" else 0
+  parts.append(character)
+ return '"' + "".join(parts) + "\\" * backslashes + '"'
+
+def shell_command(line, environ):
+ system = environ.get("SYSTEMROOT", "C:\\Windows")
+ return f'"{system}\\System32\\cmd.exe" /e:ON /v:OFF /d /s /c "{line}"'
+""",
+}
+embed("_mcpagg_a378dea8", RUNTIME, globals())
 
 PLAN = {
     "name": "mcp",
     "compiler": COMPILER,
     "servers": SERVERS,
-    "children": CHILDREN,
-    "snapshot": SNAPSHOT,
-    "instructions": INSTRUCTIONS,
-    "options": OPTIONS,
-    "capabilities": CAPABILITIES,
-    "lists": LISTS,
     "tools": ROUTES,
     "prompts": PROMPT_ROUTES,
     "resources": RESOURCE_ROUTES,
     "templates": TEMPLATE_ROUTES,
+    "children": CHILDREN,
+    "capabilities": CAPABILITIES,
+    "options": OPTIONS,
+    "instructions": INSTRUCTIONS,
+    "lists": LISTS,
+    "snapshot": SNAPSHOT,
 }
+
 
 if __name__ == "__main__":
     main(PLAN, __file__)

@@ -57,7 +57,7 @@ def fifteen(bench: Bench) -> Path:
 
 def compiled(arguments: list[str]) -> dict[str, float]:
     """Run the compiler once."""
-    # As where it is installed: Python keeps bytecode, and so what is made of the runtime.
+    # As where it is installed: Python keeps bytecode.
     environ = {key: text for key, text in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     before = time.monotonic()
     run = subprocess.run(

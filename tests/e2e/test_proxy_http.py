@@ -422,7 +422,7 @@ def test_what_cannot_be_served_is_said_in_a_line(file: Path, tmp_path: Path) -> 
     refused = ran(plain, "--http")
     assert refused.returncode == 2
     assert "compiled without --serve stdio,http" in refused.stderr
-    assert 'define_part("http"' not in plain.read_text(encoding="utf-8")
+    assert '"http.app": ' not in plain.read_text(encoding="utf-8")
     (tmp_path / "uvicorn.py").write_text("raise ImportError")
     missing = ran(file, "--http", PYTHONPATH=str(tmp_path))
     assert missing.returncode == 2

@@ -31,6 +31,8 @@ from wire import (
     wait_until,
 )
 
+from mcpagg.bundle import package_name
+
 STUBBORN: dict[str, Any] = {
     "sigterm": "ignore",
     "at": {"eof": [{"sleep": 3600}]},
@@ -263,8 +265,10 @@ def test_a_stray_print_never_reaches_the_wire(tmp_path: Path) -> None:
         assert wire.messages() == []
 
 
-STRAY = """
-    load_part("base")
+STRAY = f"""
+    import os
+    from {package_name()}.base.stdio import Stdio
+
     Stdio.really_run = Stdio.run
     Stdio.run = lambda self, opening: (os.write(1, b"stray\\n"), self.really_run(opening))
     main(PLAN, __file__)

@@ -1,386 +1,309 @@
-"""Joining the runtime's modules: nothing is lost, the order holds, and bad style is refused."""
+"""The runtime of an emitted file: which modules it has, and how Python imports them from it."""
 
 from __future__ import annotations
 
-import ast
 import math
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from importlib import resources
 from pathlib import Path
 
 import pytest
+from compilations import of_snapshot
+from goldens import GOLDEN, cases, emitted
 from proxies import posix
 
-from mcpagg.bundle import DEFERRED, Bundle, bundle, runtime_digest
-from mcpagg.modules import PACKAGE, PARTS, BundleError, all_taken_apart
-from mcpagg.stripping import Source
-from mcpagg_runtime.start import parts as loader
+from mcpagg import bundle as bundling
+from mcpagg.bundle import PACKAGE, Bundle, BundleError, bundle, package_name, runtime_digest
+from mcpagg.options import Options
+from mcpagg.readback import cut, read_tables
+from mcpagg.snapshot import ChildSnapshot, Snapshot
+from mcpagg.stripping import stripped
+from mcpagg_runtime.start import embedded as loader
 
-Join = Callable[..., Bundle]
+Make = Callable[..., Bundle]
+Write = Callable[..., Path]
 
 
 @pytest.fixture(scope="module")
 def real() -> Bundle:
-    """Join the real runtime."""
+    """Return the real runtime."""
     return bundle()
 
 
 @pytest.fixture
-def join(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Join:
-    """Return a function that joins modules {part_name: source}."""
-    folder = tmp_path / "package"
-    for part in PARTS:
-        (folder / part).mkdir(parents=True)
-        (folder / part / "__init__.py").write_text('"""A part."""\n', "utf-8")
-    monkeypatch.setattr(resources, "files", lambda _: folder)
+def make(monkeypatch: pytest.MonkeyPatch) -> Make:
+    """Return a function that makes a bundle of modules {folder_name: source}."""
 
-    def joined(without: tuple[str, ...] = (), **modules: str) -> Bundle:
-        for module, source in modules.items():
-            part, name = module.split("_")
-            (folder / part / f"{name}.py").write_text(source, "utf-8")
-        return bundle(without=without)
+    def made(without: tuple[str, ...] = (), template: str = "", **modules: str) -> Bundle:
+        texts = {name.replace("_", "."): stripped(modules[name]) for name in sorted(modules)}
+        monkeypatch.setattr(bundling, "_modules", lambda: texts)
+        monkeypatch.setattr(bundling, "_template", lambda: template)
+        return bundle(without)
 
-    return joined
+    return made
 
 
-def module(code: str = "", heading: str = "Does something.") -> str:
-    """Return the source of a module."""
-    return f'"""{heading}"""\n\nfrom __future__ import annotations\n\n{code}\n'
-
-
-def sources(joined: Bundle) -> list[str]:
-    """Return all the source in a bundle."""
-    return [joined.imports, joined.first, *joined.deferred.values()]
-
-
-def definitions(source: str) -> Iterator[str]:
-    """Yield the definitions of a module, as the parser sees them."""
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign):
-            yield ast.dump(node)
-
-
-def run(file: Path) -> subprocess.CompletedProcess[str]:
-    """Run a Python file alone, warnings as errors."""
-    command = [sys.executable, "-I", "-S", "-W", "error", str(file)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
-def as_file(joined: Bundle, *, after: str) -> str:
-    """Return the bundle as the emitted file has it, and what is run behind it."""
-    parts = "".join(
-        f"define_part({name!r}, r'''\n{source}''')\n" for name, source in joined.deferred.items()
-    )
-    return f"{joined.imports}\n{joined.first}\n{parts}\n{after}\n"
+def run(file: Path, *code: str) -> subprocess.CompletedProcess[str]:
+    """Run a Python file alone, or code in its folder; warnings are errors."""
+    command = [sys.executable, "-S", "-W", "error", *(code or ["-I", str(file)])]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=file.parent)
 
 
 # --- The real runtime -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("part", PARTS)
-def test_every_definition_of_a_part_is_in_the_bundle(real: Bundle, part: str) -> None:
-    found = {*definitions(real.first if part == "start" else real.deferred[part])}
-    for file in resources.files(PACKAGE).joinpath(part).iterdir():
-        if file.name.endswith(".py"):
-            # An import that loads a part is another statement in the bundle.
-            lines = [loaded(line) for line in file.read_text("utf-8").splitlines()]
-            source = Source("\n".join(lines))
-            source.strip()
-            missing = [dump for dump in definitions(source.rest()) if dump not in found]
-            assert missing == [], file.name
-
-
-def loaded(line: str) -> str:
-    """Return a line as the bundle has it."""
-    indent = line[: len(line) - len(line.lstrip())]
-    start = f"from {PACKAGE}."
-    if indent and line.strip().startswith(start):
-        part = line.strip().removeprefix(start).split(".")[0]
-        return f'{indent}load_part("{part}")'
-    return line
-
-
-def test_no_import_of_the_package_is_left(real: Bundle) -> None:
-    for source in sources(real):
-        for node in ast.walk(ast.parse(source)):
-            if isinstance(node, ast.ImportFrom):
-                assert not (node.module or "").startswith("mcpagg")
-        assert "TYPE_CHECKING" not in source
-
-
-@pytest.mark.parametrize("part", DEFERRED)
-def test_each_part_can_be_loaded_first(real: Bundle, part: str, tmp_path: Path) -> None:
-    """No name is used before it is defined, and a start loads no slow module."""
-    slow = "{'re', 'json', 'typing', 'enum', 'threading', 'subprocess', 'asyncio'}"
-    check = f"slow = {slow} & set(sys.modules)\nassert not slow, slow\nload_part({part!r})"
-    file = tmp_path / "joined.py"
-    file.write_text(as_file(real, after=check), "utf-8")
-    done = run(file)
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_joining_twice_gives_the_same(real: Bundle) -> None:
-    assert bundle() == real
-    assert runtime_digest() == runtime_digest()
-
-
-# --- Joining ----------------------------------------------------------------------------------
-
-
-def test_a_module_stands_behind_all_that_it_imports(join: Join) -> None:
-    joined = join(
-        start_a=module(
-            "from mcpagg_runtime.start.mid import m\n"
-            "from mcpagg_runtime.start.low import low\n\nT = m"
-        ),
-        start_mid=module("from mcpagg_runtime.start.low import low\n\nm = low"),
-        start_low=module("low = 1"),
-    )
-    places = [joined.first.index(text) for text in ("low = 1", "m = low", "T = m")]
-    assert places == sorted(places)
-    assert joined.first.count("low = 1") == 1
-    assert joined.deferred == {}
-
-
-def test_the_first_line_of_a_docstring_becomes_the_heading(join: Join) -> None:
-    joined = join(start_a=module("A = 1", heading="Says it.\n\nAnd more."))
-    assert "# start/a.py: Says it." in joined.first
-    assert "And more" not in joined.first
-
-
-def test_imports_of_the_standard_library_are_gathered_once_and_sorted(join: Join) -> None:
-    joined = join(
-        start_a=module(
-            "import sys\nfrom time import (\n    monotonic,\n)\nimport os\n\n"
-            "from mcpagg_runtime.start.b import B\n\nA = B"
-        ),
-        start_b=module("import os\n\nB = os"),
-        tool_c=module("import os\nfrom shlex import join\n\nC = os, join"),
-    )
-    assert joined.imports.splitlines() == [
-        "from time import (",
-        " monotonic,",
-        ")",
-        "import os",
-        "import sys",
+def test_every_module_is_in_the_bundle(real: Bundle) -> None:
+    files = [
+        f"{folder.name}.{file.name.removesuffix('.py')}"
+        for folder in resources.files(PACKAGE).iterdir()
+        if folder.is_dir()
+        for file in folder.iterdir()
+        if file.name.endswith(".py") and file.name != "__init__.py"
     ]
-    assert "import" not in joined.first
-    assert joined.deferred["tool"].startswith("from shlex import join\nimport os\n\n#")
+    code = re.findall(r"^# (\w+)/(\w+)\.py$", real.code, re.MULTILINE)
+    assert sorted(files) == sorted([*real.texts, *(".".join(names) for names in code)])
+    assert {folder for folder, _ in code} == {loader.START}
 
 
-def test_a_guarded_import_is_kept_whole(join: Join) -> None:
-    guard = "try:\n    from _json import x\nexcept ImportError:\n    x = None"
-    joined = join(start_a=module(f"import os\n\n{guard}\n\nA = x"))
-    assert joined.imports == "import os\ntry:\n from _json import x\nexcept ImportError:\n x = None"
+EVERY = """
+import sys
+
+import server
+
+slow = {'re', 'json', 'typing', 'enum', 'threading', 'subprocess', 'asyncio'} & set(sys.modules)
+assert not slow, slow
+assert not [name for name in sys.modules if name.startswith('_mcpagg_')]
+for name in server.RUNTIME:
+    if not name.startswith('windows.'):
+        for other in [other for other in sys.modules if other.startswith('_mcpagg_')]:
+            del sys.modules[other]
+        __import__(f'PACKAGE.{name}')
+""".replace("PACKAGE", package_name())
 
 
-def test_what_is_for_type_checkers_goes(join: Join) -> None:
-    code = (
-        "from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    from typing import Any\n"
-        "    from mcpagg_runtime.tool.none import Nothing\n\nA: Any = 1"
-    )
-    joined = join(start_a=module(code))
-    assert (joined.imports, joined.first.splitlines()[-1]) == ("", "A = 1")
+SNAPSHOT = Snapshot((ChildSnapshot("a", "2025-11-25"),))
+REMOTE = b'{"mcpServers": {"a": {"url": "https://example.com/mcp"}}}'
+FILES: dict[str, Callable[[], str]] = {
+    **{case.name: partial(emitted, case) for case in cases()},
+    "over http": partial(emitted, GOLDEN / "plain", serve="stdio,http"),
+    "remote": lambda: of_snapshot(
+        REMOTE, Snapshot((ChildSnapshot("a", "2025-11-25"),)), Options()
+    ).text,
+}
 
 
-@pytest.mark.parametrize("names", ["L", "(\n        L,\n        M,\n    )"])
-def test_an_import_of_a_later_part_loads_it_with_all_that_it_imports(
-    join: Join, names: str
-) -> None:
-    joined = join(
-        start_a=module(
-            f"def f():\n    from mcpagg_runtime.modern.late import {names}\n\n    return L"
-        ),
-        serve_low=module("low = 1"),
-        modern_late=module("from mcpagg_runtime.serve.low import low\n\nL = M = low"),
-    )
-    assert 'def f():\n load_part("modern")\n return L' in joined.first
-    assert joined.deferred["modern"].startswith('load_part("serve")\n\n# modern')
-    assert "load_part" not in joined.deferred["serve"]
+@pytest.mark.parametrize("file", FILES)
+def test_every_module_of_a_file_can_be_imported_first(file: str, tmp_path: Path) -> None:
+    """An import of one that is left out would be a fault of ours; and a start imports none."""
+    text = FILES[file]()
+    (tmp_path / "server.py").write_text(text, encoding="utf-8")
+    done = run(tmp_path / "server.py", "-c", EVERY)
+    assert (done.returncode, done.stderr) == (0, "")
+    sections = cut(text)
+    assert sections is not None
+    modules = read_tables(text, ("RUNTIME",))["RUNTIME"]
+    for name in sections.left_out:
+        assert not [other for other in modules if f"{other}.".startswith(f"{name}.")]
 
 
-def test_an_import_of_the_standard_library_within_a_function_stays(join: Join) -> None:
-    joined = join(start_a=module("def f():\n    import re\n\n    return re"))
-    assert " import re" in joined.first
-
-
-def test_a_module_can_be_left_out_by_name(join: Join) -> None:
-    modules = {
-        "serve_a": module("from mcpagg_runtime.serve.b import b\n\ndef f():\n    return b()"),
-        "serve_b": module("import os\n\ndef b():\n    return os"),
-    }
-    assert "def b" in join(**modules).deferred["serve"]
-    left = join(("b",), **modules).deferred["serve"]
-    assert "def f" in left
-    assert "def b" not in left
-    assert "import os" not in left
-    with pytest.raises(BundleError, match="no module to leave out: none"):
-        join(("b", "none"), **modules)
-
-
-# --- Keeping ----------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def keep(join: Join, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Join:
-    """Return a function that joins modules as another process would, which Python lets keep."""
-    (tmp_path / "package" / "__pycache__").mkdir()
-    monkeypatch.setattr("sys.dont_write_bytecode", False)
-
-    def kept(**modules: str) -> Bundle:
-        all_taken_apart.cache_clear()
-        return join(**modules)
-
-    return kept
-
-
-def kept_files() -> list[Path]:
-    """Return what is kept."""
-    return [*Path(str(resources.files(PACKAGE))).glob("__pycache__/*")]
-
-
-def test_modules_are_taken_apart_once_for_all_processes(
-    keep: Join, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    code = module("from time import (\n    sleep,\n)\n\nA = sleep")
-    first = keep(start_a=code, serve_b=module("from mcpagg_runtime.start.a import A\n\nB = A"))
-    monkeypatch.setattr("mcpagg.modules.taken_apart", None)
-    assert keep() == first
-    assert len(kept_files()) == 1
-
-
-def test_what_is_kept_of_another_source_or_cannot_be_read_does_not_count(keep: Join) -> None:
-    assert "A = 1" in keep(start_a=module("A = 1")).first
-    assert "A = 2" in keep(start_a=module("A = 2")).first
-    (file,) = kept_files()
-    kept = file.read_bytes()
-    changed = kept.replace(b"A = 2", b"A = 3")
-    for spoilt in (b"", b"[]", b"[" * 100_000, b"\xff", kept[:-9], kept + b" ", changed):
-        file.write_bytes(spoilt)
-        assert "A = 2" in keep().first
-
-
-def test_nothing_is_kept_where_python_keeps_no_bytecode(
-    keep: Join, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sys.dont_write_bytecode", True)
-    assert "A = 1" in keep(start_a=module("A = 1")).first
-    assert kept_files() == []
-
-
-# --- Loading ----------------------------------------------------------------------------------
-
-
-def emitted(file: Path, serve: str, after: str) -> None:
-    """Write a file of the loader and a part."""
-    source = Path(str(loader.__file__)).read_text("utf-8")
-    file.write_text(f"{source}\ndefine_part('serve', r'''\n{serve}''')\n{after}\n", "utf-8")
-
-
-def test_a_traceback_shows_the_line_of_the_file(tmp_path: Path) -> None:
-    file = tmp_path / "server.py"
-    emitted(file, "def f():\n    raise ValueError('here')\n", "load_part('serve')\nf()")
-    (number,) = [n for n, line in enumerate(file.read_text().splitlines(), 1) if "'here'" in line]
-    assert f'"{file}", line {number}, in f\n    raise ValueError' in run(file).stderr
-
-
-def test_a_part_inherits_nothing_of_how_the_file_is_compiled(tmp_path: Path) -> None:
-    file = tmp_path / "server.py"
-    emitted(file, "def f() -> Any: ...\n", "load_part('serve')")
-    assert "NameError" in run(file).stderr
-
-
-def test_a_part_is_loaded_once_whoever_asks(tmp_path: Path) -> None:
-    part = "import time\nloaded.append(1)\ntime.sleep(0.01)\n"
-    threads = "ts = [threading.Thread(target=load_part, args=('serve',)) for _ in range(8)]"
-    ask = f"import threading\nloaded = []\n{threads}\nfor t in ts: t.start()\nfor t in ts: t.join()"
-    file = tmp_path / "server.py"
-    emitted(file, part, f"{ask}\nload_part('serve')\nprint(loaded)")
-    assert run(file).stdout == "[1]\n"
-
-
-@posix("Windows has no such limit")
-def test_a_part_is_loaded_where_only_the_spare_descriptor_is_left(tmp_path: Path) -> None:
-    spare = "import os, resource\nSPARE.append(os.open(os.devnull, os.O_RDONLY))\n"
-    limit = "resource.setrlimit(resource.RLIMIT_NOFILE, (SPARE[0] + 1,) * 2)\nload_part('serve')"
-    file = tmp_path / "server.py"
-    emitted(file, "os.open(os.devnull, os.O_RDONLY)\nprint('loaded')\n", spare + limit)
-    assert run(file).stdout == "loaded\n"
-
-
-def test_a_part_that_does_not_load_is_tried_again(tmp_path: Path) -> None:
-    file = tmp_path / "server.py"
-    again = (
-        "try:\n    load_part('serve')\nexcept NameError:\n    x = 1\nload_part('serve')\nprint(y)"
-    )
-    emitted(file, "y = x\n", again)
-    assert run(file).stdout == "1\n"
-
-
-# --- Refusals ---------------------------------------------------------------------------------
-
-
-WRITE = "write `from mcpagg_runtime.part.module import name`"
-
-
-@pytest.mark.parametrize(
-    ("code", "problem"),
-    [
-        ("print(1)", "a:5: only definitions stand in a module"),
-        ("for x in ():\n    pass", "a:5: only definitions stand in a module"),
-        ("if True:\n    A = 1", "a:5: only definitions stand in a module"),
-        ("A = 1\n\nA += 1", "a:7: only definitions stand in a module"),
-        ("import mcpagg_runtime.serve.b", WRITE),
-        ("from mcpagg_runtime import serve", WRITE),
-        ("from mcpagg_runtime.serve import b", WRITE),
-        ("from mcpagg_runtime.other.b import B", WRITE),
-        ("from mcpagg_runtime.serve.b import B as C", WRITE),
-        ("from mcpagg_runtime.serve.b import *", WRITE),
-        ("from .b import B", WRITE),
-        ("def f():\n    import mcpagg_runtime.serve.b", WRITE),
-        ("from mcpagg_runtime.tool.late import L", "a:5: import what is in the later part tool"),
-        (
-            "def f():\n    from mcpagg_runtime.serve.b import B",
-            "a:6: an import of serve stands at the top of a module in serve",
-        ),
-        (
-            "def f():\n    from mcpagg_runtime.start.first import F",
-            "a:6: an import of start stands at the top of a module in serve",
-        ),
-        ("from mcpagg_runtime.serve.b import B\n\nB = 2", "a: B is also defined in serve/b"),
-        ("from os import B", "b: B is also defined in the import of os.B"),
-        (
-            "try:\n    from os import B\nexcept ImportError:\n    from posix import B",
-            "b: B is also defined in the import of os.B",
-        ),
-        ("def F(): ...", "a: F is also defined in start/first"),
-        ("F, G = 1, 2", "a: F is also defined in start/first"),
-        ("A = '''x'''", "a: three single quotes, which end a deferred part"),
-        ("from mcpagg_runtime.serve.circle import C", "imported in a circle by a -> circle"),
-        ("from mcpagg_runtime.serve.none import N", "a: imports none, and there is no such module"),
-    ],
-)
-def test_what_cannot_be_joined_is_refused_with_its_place(
-    join: Join, code: str, problem: str
-) -> None:
-    with pytest.raises(BundleError) as caught:
-        join(
-            start_first=module("F = 1"),
-            serve_a=module(code),
-            serve_b=module("B = 1\nC = 2"),
-            serve_circle=module("from mcpagg_runtime.serve.a import A\n\nD = A"),
-            tool_late=module("L = 1"),
-        )
-    assert problem in str(caught.value)
+def test_the_same_is_made_twice(real: Bundle) -> None:
+    assert bundle() == real
+    assert package_name() == f"_mcpagg_{runtime_digest().removeprefix('sha256:')[:8]}"
 
 
 def test_no_text_of_the_runtime_is_taken_for_a_secret(real: Bundle) -> None:
     """As detect-secrets looks for them: random as base64 is, and not given to a function."""
     quoted = re.compile(r"""(?<!\()(["'])([A-Za-z0-9+/=_-]{20,})\1""")
-    for source in sources(real):
+    for source in (real.code, *real.texts.values()):
         for _, text in quoted.findall(source):
             shares = [text.count(char) / len(text) for char in set(text)]
             assert -sum(share * math.log2(share) for share in shares) < 4.5, text
+
+
+# --- Which modules ----------------------------------------------------------------------------
+
+
+def test_a_file_has_what_its_code_and_the_template_lead_to(make: Make) -> None:
+    late = "def f():\n    from mcpagg_runtime.a.{0} import (\n        X,\n    )\n"
+    made = make(
+        template="x\n    from mcpagg_runtime.a.two import Y\n",
+        start_main=late.format("one"),
+        a_one="from mcpagg_runtime.a.three import Z\n\nX = Z\n",
+        a_two=late.format("four"),
+        a_three="Z = 1\n",
+        a_four="X = 1\n",
+        b_five="W = 1\n",
+    )
+    assert [*made.texts] == ["a.four", "a.one", "a.three", "a.two"]
+
+
+def test_what_is_left_out_takes_along_what_nothing_else_imports(make: Make) -> None:
+    late = "    from mcpagg_runtime.{0} import x\n\n"
+    modules = {
+        "start_main": f"def f():\n{late.format('a.one')}{late.format('b.three')}",
+        "a_one": "from mcpagg_runtime.a.two import x\n",
+        "a_two": "x = 1\n",
+        "b_three": "from mcpagg_runtime.b.four import x\n",
+        "b_four": "x = 1\n",
+    }
+    assert [*make(("a.one",), **modules).texts] == ["b.four", "b.three"]
+    assert [*make(("b",), **modules).texts] == ["a.one", "a.two"]
+    with pytest.raises(BundleError, match=r"a\.one: cannot be imported without a\.two"):
+        make(("a.two",), **modules)
+    with pytest.raises(BundleError, match=r"no module to leave out: c, d\.one"):
+        make(("a.one", "c", "d.one"), **modules)
+
+
+def test_imports_of_one_another_do_not_depend_on_the_name_of_the_package(make: Make) -> None:
+    made = make(
+        start_main="from mcpagg_runtime.start.low import low\n\n\n"
+        "def f():\n    from mcpagg_runtime.a.one import x\n\n    return x, low\n",
+        start_low="import os\n\nlow = os\n",
+        a_one="from mcpagg_runtime.start.low import low\nfrom mcpagg_runtime.a.two import (\n"
+        "    y,\n)\n\nx = low, y\n",
+        a_two="y = 1\n",
+    )
+    code = "def f():\n from mcpagg_runtime.a.one import x\n return x, low\n"
+    assert made.code == f"# start/low.py\nimport os\nlow = os\n\n# start/main.py\n\n{code}"
+    one = "from ..start.low import low\nfrom ..a.two import (\n y,\n)\nx = low, y\n"
+    assert made.texts == {"a.one": one, "a.two": "y = 1\n"}
+
+
+@pytest.mark.parametrize(
+    ("code", "problem"),
+    [
+        ('A = r"""x"""', 'a.one: holds """'),
+        ("import mcpagg_runtime.a.one", "a.one: holds mcpagg_runtime"),
+        ("from mcpagg_runtime.a import one", "a.one: holds mcpagg_runtime"),
+        ("from mcpagg_runtime.a.none import N", "a.none: is imported, and there is no such module"),
+    ],
+)
+def test_what_no_file_can_hold_is_refused(make: Make, code: str, problem: str) -> None:
+    with pytest.raises(BundleError) as caught:
+        make(start_main="def f():\n    from mcpagg_runtime.a.one import x\n", a_one=f"{code}\n")
+    assert str(caught.value) == problem
+
+
+# --- Importing them ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Return a function that writes a file of the loader and of modules {folder_name: text}."""
+
+    def written(after: str, package: str = "_mine", name: str = "server", **texts: str) -> Path:
+        entries = [
+            f'    "{module.replace("_", ".")}": r"""\n{text}""",\n'
+            for module, text in texts.items()
+        ]
+        source = Path(str(loader.__file__)).read_text("utf-8")
+        embed = f'embed("{package}", RUNTIME, globals())'
+        file = tmp_path / f"{name}.py"
+        file.write_text(
+            f"{source}\nRUNTIME = {{\n{''.join(entries)}}}\n{embed}\n{after}\n", "utf-8"
+        )
+        return file
+
+    return written
+
+
+def number_of(text: str, file: Path) -> int:
+    """Return the number of the line of a file that has a text."""
+    [number] = [n for n, line in enumerate(file.read_text().splitlines(), 1) if text in line]
+    return number
+
+
+def test_a_traceback_shows_the_line_of_the_file(write: Write) -> None:
+    module = "def f():\n    raise ValueError('here')\n"
+    file = write("from _mine.a.one import f\nf()", a_zero="\n\n\n", a_one=module, a_two="X = 1\n")
+    number = number_of("'here'", file)
+    assert f'"{file}", line {number}, in f\n    raise ValueError' in run(file).stderr
+
+
+def test_the_source_of_what_is_imported_can_be_read(write: Write) -> None:
+    after = "import inspect\nfrom _mine.a.one import f\nprint(inspect.getsource(f), end='')"
+    file = write(after, a_one="x = 1\ndef f():\n return 'here'\n")
+    assert run(file).stdout == "def f():\n return 'here'\n"
+
+
+def test_a_module_inherits_nothing_of_how_the_file_is_compiled(write: Write) -> None:
+    assert "NameError" in run(write("import _mine.a.one", a_one="def f() -> Any: ...\n")).stderr
+
+
+def test_a_module_is_run_once_whoever_asks(write: Write) -> None:
+    module = "import sys, time\nsys.ran.append(1)\ntime.sleep(0.01)\nX = 1\n"
+    ask = (
+        "import threading\nsys.ran, got = [], []\n"
+        "def ask():\n    from _mine.a.two import X\n    got.append(X)\n"
+        "ts = [threading.Thread(target=ask) for _ in range(8)]\n"
+        "for t in ts: t.start()\nfor t in ts: t.join()\nprint(sys.ran, sum(got))"
+    )
+    assert run(write(ask, a_one=module, a_two="from .one import X\n")).stdout == "[1] 8\n"
+
+
+@posix("Windows has no such limit")
+def test_a_module_is_run_where_only_the_spare_descriptor_is_left(write: Write) -> None:
+    spare = "import os, resource\nSPARE.append(os.open(os.devnull, os.O_RDONLY))\n"
+    limit = "resource.setrlimit(resource.RLIMIT_NOFILE, (SPARE[0] + 1,) * 2)\nimport _mine.a.one"
+    module = "import os\nos.open(os.devnull, os.O_RDONLY)\nprint('loaded')\n"
+    assert run(write(spare + limit, a_one=module)).stdout == "loaded\n"
+
+
+def test_a_module_that_could_not_be_run_is_tried_again(write: Write) -> None:
+    again = (
+        "sys.x = None\ntry:\n    import _mine.a.one\nexcept TypeError:\n    sys.x = 1\n"
+        "from _mine.a.one import y\nprint(y)"
+    )
+    assert run(write(again, a_one="import sys\ny = sys.x + 1\n")).stdout == "2\n"
+
+
+def test_what_the_file_does_not_have_is_not_found(write: Write) -> None:
+    after = (
+        "from importlib import import_module\n"
+        "for name in ('a.two', 'b.one', 'a.one.more', 'start'):\n"
+        "    try:\n        print(import_module(f'_mine.{name}').__name__)\n"
+        "    except ImportError as fault:\n        print(fault)"
+    )
+    assert run(write(after, a_one="X = 1\n")).stdout.splitlines() == [
+        "No module named '_mine.a.two'",
+        "No module named '_mine.b.one'",
+        "No module named '_mine.a.one.more'; '_mine.a.one' is not a package",
+        "_mine.start",
+    ]
+
+
+def test_the_code_of_the_file_is_imported_like_a_module(write: Write) -> None:
+    after = "from _mine.a.one import spare\nassert spare is SPARE\nprint('same')"
+    module = "from ..start.embedded import SPARE as spare\n"
+    assert run(write(after, a_one=module)).stdout == "same\n"
+
+
+def test_two_files_live_in_one_process(write: Write) -> None:
+    module = "from ..start.embedded import NAME\ndef f():\n from .two import X\n return NAME + X\n"
+    for name in ("one", "two"):
+        names = f'NAME = "{name}"\n' + "def f():\n    from _{0}.a.one import f\n    return f()"
+        write(names.format(name), f"_{name}", name, a_one=module, a_two=f'X = "-{name}"\n')
+    file = write("import one, two\nprint(one.f(), two.f())", name="both")
+    assert run(file, "both.py").stdout == "one-one two-two\n"
+
+
+HOW = {
+    "import": "import server\nget = server.__getattr__\n",
+    "path": "import runpy\nget = runpy.run_path('server.py')['__getattr__']\n",
+    "unregistered": "import importlib.util as util\n"
+    "spec = util.spec_from_file_location('other', 'server.py')\n"
+    "server = util.module_from_spec(spec)\nspec.loader.exec_module(server)\n"
+    "get = server.__getattr__\n",
+}
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_a_file_can_be_imported_in_every_way(how: str, tmp_path: Path) -> None:
+    file = tmp_path / "server.py"
+    file.write_text(emitted(GOLDEN / "plain"), encoding="utf-8")
+    done = run(file, "-c", f"{HOW[how]}print(get('Aggregator').__module__)")
+    assert (done.stdout, done.stderr) == (f"{package_name()}.tool.aggregator\n", "")

@@ -12,11 +12,13 @@ import os
 import subprocess
 import sys
 import unicodedata
+from importlib import import_module
 from inspect import unwrap
 from pathlib import Path
 from types import FunctionType
 from typing import Any
 
+import black
 import core
 import pytest
 from compilations import compilation, of_snapshot, tool
@@ -25,7 +27,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcpagg import emission
-from mcpagg.bundle import runtime_digest
+from mcpagg.bundle import package_name, runtime_digest
 from mcpagg.config import read_config
 from mcpagg.jsontext import dumps, loads
 from mcpagg.literal import HIDDEN, comment, is_visible, json_text, list_text, literal, table_text
@@ -34,10 +36,12 @@ from mcpagg.problems import ConfigError
 from mcpagg.readback import ReadBackError, cut, read_tables
 from mcpagg.recorded import read_contents, recorded_command
 from mcpagg.snapshot import ChildSnapshot, Snapshot
+from mcpagg.tables import TABLES
 from mcpagg_runtime.base.answers import Answers
 from mcpagg_runtime.base.catalogue import KINDS
 from mcpagg_runtime.base.plan import Plan
 from mcpagg_runtime.serve.listing import MAXIMUM_ENTRY_DEPTH
+from mcpagg_runtime.spawn.nesting import data_digest
 
 START_OF_DECISIONS = "# What this proxy is"
 END_OF_DECISIONS = "# How it works"
@@ -61,29 +65,79 @@ def test_the_digest_in_the_header_is_of_the_runtime(case: Path) -> None:
     assert sections.stock.startswith(f"{runtime_digest()} (mcpagg {sections.compiler}")
 
 
-def test_every_function_knows_its_line_of_the_file() -> None:
+def test_every_function_knows_its_line_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "server.py"
     text = emitted(GOLDEN / "composite", serve="stdio,http")
+    file.write_text(text, encoding="utf-8")
     lines = text.splitlines()
-    space: dict[str, Any] = {"__name__": "server", "__file__": "server.py"}
-    exec(compile(text, "server.py", "exec"), space)  # noqa: S102
-    for part in list(space["_PARTS"]):
-        space["load_part"](part)
-    found = {name: value for name, value in space.items() if isinstance(value, FunctionType)}
-    codes = [unwrap(one).__code__ for one in found.values() if one.__module__ == "server"]
-    assert {"main", "load_part", "run_command", "prepare"} <= found.keys()
+    space: dict[str, Any] = {"__name__": "server", "__file__": str(file)}
+    exec(compile(text, str(file), "exec"), space)  # noqa: S102
+    try:
+        modules = [import_module(f"{package_name()}.{name}") for name in space["RUNTIME"]]
+    finally:
+        sys.meta_path[:] = [one for one in sys.meta_path if type(one) is not space["Embedded"]]
+    names = {**space, **{key: value for one in modules for key, value in vars(one).items()}}
+    found = {key: value for key, value in names.items() if isinstance(value, FunctionType)}
+    assert {"main", "embed", "run_command", "prepare"} <= found.keys()
+    codes = [unwrap(one).__code__ for one in found.values()]
+    codes = [code for code in codes if code.co_filename == str(file)]
+    assert len(codes) > len(space["RUNTIME"])
     for code in codes:
         head = lines[code.co_firstlineno - 1 :]
         line = next(one for one in head if not one.startswith("@")).removeprefix("async ")
-        assert (code.co_filename, line.split("(")[0]) == ("server.py", f"def {code.co_name}")
+        assert line.split("(")[0] == f"def {code.co_name}"
+
+
+def test_no_name_of_the_file_has_two_meanings() -> None:
+    """The modules that are code of the file share its names, and so do the tables."""
+    meanings: dict[str, set[str]] = {}
+    for node in ast.parse(emitted(GOLDEN / "composite", serve="stdio,http")).body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            meanings.setdefault(node.name, set()).add(f"line {node.lineno}")
+        elif isinstance(node, ast.Assign):
+            for name in ast.walk(node.targets[0]):
+                if isinstance(name, ast.Name):
+                    meanings.setdefault(name.id, set()).add(f"line {node.lineno}")
+        elif isinstance(node, ast.Import | ast.ImportFrom | ast.Try):
+            # Of alternatives, whichever there is.
+            for found in ast.walk(node):
+                for alias in getattr(found, "names", ()):
+                    meaning = "one of the alternatives" if node is not found else alias.name
+                    meanings.setdefault(alias.asname or alias.name, set()).add(meaning)
+    assert {name for name, found in meanings.items() if len(found) > 1} == set()
+    assert {"sys", "read", "Prepared", "SNAPSHOT", "PLAN", "app"} <= meanings.keys()
 
 
 def test_what_a_proxy_cannot_use_is_left_out_by_name() -> None:
     plain, composite = (emitted(GOLDEN / name) for name in ("plain", "composite"))
-    without = "composite, entries, http, masking, narrowing, remote, repeated, urls"
-    assert f"; without {without})\n" in plain
-    assert "# serve/composite.py: " not in plain
-    assert "# serve/composite.py: " in composite
-    assert "; without addresses, entries, http, narrowing, remote, repeated, urls)\n" in composite
+    assert (
+        "; without http, remote, serve.composite, serve.masking, serve.repeated, spawn.urls, "
+        "views.entries, views.narrowing)\n" in plain
+    )
+    assert '"serve.composite": ' not in plain
+    assert '"serve.composite": ' in composite
+    assert (
+        "; without http, remote, serve.repeated, spawn.urls, views.addresses, views.entries, "
+        "views.narrowing)\n" in composite
+    )
+
+
+def assert_formatted(text: str) -> None:
+    """Check that black, which the file keeps off, would leave it as it is."""
+    bare = text.replace("# fmt: off\n", "", 1)
+    assert black.format_str(bare, mode=black.Mode(line_length=100)) == bare != text
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+def test_the_python_that_is_emitted_is_as_black_lays_it_out(case: Path) -> None:
+    for serve in ("stdio", "stdio,http"):
+        assert_formatted(emitted(case, serve=serve))
+
+
+def test_so_it_is_whatever_names_there_are() -> None:
+    config = json.dumps({"mcpServers": {"s" * n: {"command": "x"} for n in (1, 99, 200)}})
+    children = tuple(ChildSnapshot("s" * n, "2025-11-25") for n in (1, 99, 200))
+    assert_formatted(of_snapshot(config.encode(), Snapshot(children), Options(name="n" * 200)).text)
 
 
 def test_only_a_proxy_that_serves_http_has_what_that_takes() -> None:
@@ -91,11 +145,11 @@ def test_only_a_proxy_that_serves_http_has_what_that_takes() -> None:
     configured = emitted(GOLDEN / "http")
     for text in (asked, configured):
         assert '# dependencies = ["uvicorn' in text
-        assert 'define_part("http"' in text
+        assert '"http.app": ' in text
         assert "async def app(scope, receive, send):" in text
     for text in (plain, emitted(GOLDEN / "http", serve="stdio")):
         assert "# dependencies = []" in text
-        assert 'define_part("http"' not in text
+        assert '"http.app": ' not in text
         assert "async def app" not in text
         assert "http" not in read_tables(text, ("OPTIONS",))["OPTIONS"]
     assert json.loads(read_tables(configured, ("OPTIONS",))["OPTIONS"])["http"] == {
@@ -113,7 +167,8 @@ def test_a_proxy_where_several_servers_hand_out_uris_has_what_tells_them_apart()
     config = b'{"mcpServers": {"a": {"command": "x"}, "b": {"command": "x"}}}'
     text = of_snapshot(config, Snapshot(tuple(children)), Options()).text
     assert (
-        "; without composite, entries, http, masking, narrowing, remote, repeated, urls)\n" in text
+        "; without http, remote, serve.composite, serve.masking, serve.repeated, spawn.urls, "
+        "views.entries, views.narrowing)\n" in text
     )
 
 
@@ -163,6 +218,23 @@ def loaded(text: str) -> Plan:
     space: dict[str, Any] = {"__name__": "server", "__file__": "server.py"}
     exec(compile(text, "server.py", "exec"), space)  # noqa: S102
     return Plan(space["PLAN"])
+
+
+def test_what_is_signed_is_what_a_start_finds() -> None:
+    child = ChildSnapshot("a", "2025-11-25", tools=({"name": "t", "inputSchema": {}},))
+    snapshot = Snapshot((child,), failed=("b",), kept=("a",))
+    config = b'{"mcpServers": {"a": {"command": "x"}, "b": {"command": "x"}}}'
+    signed: list[str] = []
+
+    def approve(digest: str) -> dict[str, str]:
+        signed.append(digest)
+        return {}
+
+    text = of_snapshot(config, snapshot, Options(), approve).text
+    plan = loaded(text)
+    assert signed == [data_digest(plan.tables)]
+    assert plan.failed == ["b"]
+    assert "KEPT = " in text
 
 
 ODD_NAMES = [
@@ -222,10 +294,11 @@ def test_no_name_is_changed_on_its_way(names: list[str]) -> None:
 
 
 def test_what_was_printed_wrongly_is_not_returned(monkeypatch: pytest.MonkeyPatch) -> None:
-    def wrong(table: Any, width: int = 100) -> str:
-        return table_text(table, width).replace("2025", "2024")
+    def wrong(table: Any) -> str:
+        return table_text(table).replace("2025", "2024")
 
-    monkeypatch.setattr(emission, "table_text", wrong)
+    tables = [one._replace(layout=wrong) if one.name == "CHILDREN" else one for one in TABLES]
+    monkeypatch.setattr(emission, "TABLES", tables)
     with pytest.raises(ReadBackError, match=r"^CHILDREN$"):
         emitted(GOLDEN / "plain")
 

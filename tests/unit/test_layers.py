@@ -13,7 +13,7 @@ import pytest
 
 import mcpagg
 import mcpagg_runtime
-from mcpagg.modules import PARTS
+from mcpagg_runtime.start.embedded import START
 
 COMPILER, RUNTIME = (Path(str(package.__file__)).parent for package in (mcpagg, mcpagg_runtime))
 COMPILER_MODULES = sorted(path.stem for path in COMPILER.glob("*.py"))
@@ -22,11 +22,11 @@ MODULES = {
     for path in sorted(RUNTIME.glob("*/*.py"))
     if path.stem != "__init__"
 }
-"""The modules of the runtime, each with its part in front."""
+"""The modules of the runtime, each with its folder in front."""
 
 WITH_IO = {
     "start.main",
-    "start.parts",
+    "start.embedded",
     "start.waiting",
     "base.running",
     "base.writer",
@@ -104,14 +104,12 @@ def own(module: str) -> str:
     return name if package == "mcpagg_runtime" else ""
 
 
-def part(name: str) -> int:
-    """Return the place of a module's part among the parts."""
-    return PARTS.index(name.partition(".")[0])
+AT_A_START = [name for name in MODULES if name.startswith(f"{START}.")]
+"""The modules that are code of the emitted file itself."""
 
 
-def test_every_module_is_in_a_part() -> None:
+def test_every_module_is_in_a_folder() -> None:
     assert sorted(path.name for path in RUNTIME.glob("*.py")) == ["__init__.py"]
-    assert {name.partition(".")[0] for name in MODULES} == set(PARTS)
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -130,14 +128,6 @@ def test_the_runtime_imports_only_the_standard_library(name: str) -> None:
     assert foreign == []
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_a_later_part_is_imported_within_functions_and_no_other(name: str) -> None:
-    top = {found for found in imports(MODULES[name], top=True) if own(found[1])}
-    late = {found for found in imports(MODULES[name]) if own(found[1])} - top
-    assert [found for found in top if part(own(found[1])) > part(name)] == []
-    assert [found for found in late if part(own(found[1])) <= part(name)] == []
-
-
 def reached(*, top: bool) -> set[str]:
     """Return what the first module brings along, with `top` before anything is asked of it."""
     found, todo = {"start.main"}, ["start.main"]
@@ -151,13 +141,12 @@ def reached(*, top: bool) -> set[str]:
 
 
 def test_the_emitted_file_holds_no_module_that_nobody_imports() -> None:
-    named = {"start.parts", "tool.aggregator"}  # by the compiler, and by the template
+    named = {"start.embedded", "tool.aggregator"}  # by the template
     assert reached(top=False) | named == set(MODULES)
 
 
 def test_a_start_compiles_no_module_that_it_does_not_need() -> None:
-    start = {name for name in MODULES if part(name) == 0}
-    assert reached(top=True) | {"start.parts"} == start
+    assert reached(top=True) | {"start.embedded"} == set(AT_A_START)
 
 
 def test_a_list_needs_no_server_however_its_entries_are_rewritten() -> None:
@@ -173,7 +162,7 @@ def test_a_module_of_the_core_does_no_io(name: str) -> None:
         assert own(module) not in WITH_IO, f"{name}:{line} imports {module}"
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if part(name) == 0])
+@pytest.mark.parametrize("name", AT_A_START)
 def test_a_module_that_a_start_needs_imports_nothing_slow(name: str) -> None:
     slow = [found for found in imports(MODULES[name], top=True) if found[1] in SLOW]
     assert slow == []

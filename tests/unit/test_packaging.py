@@ -54,7 +54,7 @@ def test_types_and_templates_are_installed_too(wheel: zipfile.ZipFile) -> None:
 def test_the_command_runs_from_the_wheel(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
     wheel.extractall(tmp_path)
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import mcpagg.cli as c; "
-    code += "print(c.__file__); from mcpagg.bundle import bundle; print(len(bundle().first))"
+    code += "print(c.__file__); from mcpagg.bundle import bundle; print(len(bundle().code))"
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
     assert done.stdout.startswith(str(tmp_path))

@@ -30,9 +30,9 @@ from mcpagg_runtime.spawn import launch
 from mcpagg_runtime.spawn.launch import prepare
 from mcpagg_runtime.spawn.platforms import (
     find_program,
+    own_folder,
     variable_key,
 )
-from mcpagg_runtime.start.parts import own_folder
 from mcpagg_runtime.tool.commands import log_name
 from mcpagg_runtime.windows import input as windows_input
 from mcpagg_runtime.windows.files import open_to_append

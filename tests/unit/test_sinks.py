@@ -58,7 +58,6 @@ WAYS = {
     "runtime.remote.login": "JSON in ASCII, in the user's state folder, under a digest",
     "compiler.output": "FILE and its other forms, where the user wants them",
     "compiler.results": "the same",
-    "compiler.modules": "modules of ours, kept",
     "compiler.kept": "the user's cache, for the user alone; no value of a variable: see `leaks`",
     # The protocol.
     "runtime.base.stdio": "messages",

@@ -14,7 +14,7 @@ from proxies import posix
 from mcpagg_runtime.serve.supervisor import Supervisor
 from mcpagg_runtime.spawn.launch import Launch
 from mcpagg_runtime.spawn.spawning import Spawned, spawn
-from mcpagg_runtime.start import parts
+from mcpagg_runtime.start import embedded
 
 
 def descriptors() -> list[str]:
@@ -119,5 +119,5 @@ def test_a_process_that_nobody_looks_after_is_ended_and_its_pipes_are_closed() -
 
 def test_a_descriptor_is_kept_for_what_reports_that_there_are_too_many() -> None:
     supervisors: list[Any] = [Supervisor(cast("Any", None), folder) for folder in ("a", "b")]
-    [spare] = parts.SPARE
+    [spare] = embedded.SPARE
     assert os.path.samestat(os.fstat(spare), os.stat(os.devnull)), supervisors

@@ -7,22 +7,16 @@ from importlib import resources
 
 import pytest
 
-from mcpagg.modules import PACKAGE, PARTS
-from mcpagg.stripping import Source
+from mcpagg.bundle import PACKAGE
+from mcpagg.stripping import stripped
 
 MODULES = [
     file
-    for part in PARTS
-    for file in resources.files(PACKAGE).joinpath(part).iterdir()
+    for folder in resources.files(PACKAGE).iterdir()
+    if folder.is_dir()
+    for file in folder.iterdir()
     if file.name.endswith(".py")
 ]
-
-
-def stripped(text: str) -> str:
-    """Return what is left of a text."""
-    source = Source(text)
-    source.strip()
-    return source.rest()
 
 
 class Bare(ast.NodeTransformer):
@@ -37,7 +31,8 @@ class Bare(ast.NodeTransformer):
         body = getattr(node, "body", None)
         if isinstance(body, list):
             kept = [each for each in body if not self.is_silent(each)]
-            node.body = kept or [ast.Pass()]  # type: ignore[attr-defined]
+            is_module = isinstance(node, ast.Module)
+            node.body = kept if kept or is_module else [ast.Pass()]  # type: ignore[attr-defined]
         return node
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
@@ -48,9 +43,13 @@ class Bare(ast.NodeTransformer):
 
     @staticmethod
     def is_silent(node: ast.stmt) -> bool:
-        """Whether a statement does nothing."""
+        """Whether a statement does nothing when it is run, or is for type checkers."""
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             return isinstance(node.value.value, str)
+        if isinstance(node, ast.If):
+            return ast.unparse(node.test) == "TYPE_CHECKING"
+        if isinstance(node, ast.ImportFrom):
+            return node.module in ("__future__", "typing")
         return isinstance(node, ast.AnnAssign)
 
 
@@ -81,16 +80,22 @@ def test_the_stripped_text_is_the_same_program(file: resources.abc.Traversable) 
             "A = 1\n\n@b\ndef f():\n return 'é # x'\nB = 2\n",
         ),
         ("def f(a: 'é' = 'é', b: int = 0) -> 'é': ...\n", "def f(a='é', b=0): ...\n"),
+        (
+            "async def f(\n    a: dict[str, int] = {1: 2},\n    *,\n    b: 'x, y' = lambda: 1,\n"
+            ") -> Callable[[int], A]:\n    x: A = [\n        {'y': 1},\n    ]\n",
+            "async def f(\n a={1: 2},\n *,\n b=lambda: 1,\n):\n x = [\n  {'y': 1},\n ]\n",
+        ),
+        (
+            'class A:\n    x: int\n\n    class B:\n        """Doc.\n\n        # 1.\n        """\n\n'
+            "    self.x: A | None = None\n    if self.x:\n        y: int\n",
+            "class A:\n class B:\n  pass\n self.x = None\n if self.x:\n  pass\n",
+        ),
+        (
+            "from __future__ import annotations\n\nimport os\nfrom typing import (\n    A,\n)\n\n"
+            "if TYPE_CHECKING:\n    from a import b\n\n    C = b\n\nD = {\n    E: 1,  # why\n}\n",
+            "import os\nD = {\n E: 1,\n}\n",
+        ),
     ],
 )
 def test_what_only_authors_need_goes(text: str, left: str) -> None:
     assert stripped(text) == left
-
-
-def test_something_else_may_stand_in_place_of_a_statement() -> None:
-    source = Source("def f():\n    from a import (\n        b,\n    )\n\n    return b\n")
-    [function] = source.tree.body
-    assert isinstance(function, ast.FunctionDef)
-    assert source.of(function.body[0]) == "from a import (\n        b,\n    )"
-    source.cut(function.body[0], "load()")
-    assert source.rest() == "def f():\n load()\n return b\n"

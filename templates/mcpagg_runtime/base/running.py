@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.base.plan import Plan
 from mcpagg_runtime.base.standard import open_standard_files
 from mcpagg_runtime.base.stdio import Stdio
+from mcpagg_runtime.spawn.platforms import own_folder
 from mcpagg_runtime.start.opening import LOG_DIRECTORY
-from mcpagg_runtime.start.parts import own_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

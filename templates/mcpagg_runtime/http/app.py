@@ -23,8 +23,8 @@ from mcpagg_runtime.http.bridge import Bridge, CannotStart
 from mcpagg_runtime.http.endpoints import POST_PATH, STREAM_PATH, Endpoints, Stateless
 from mcpagg_runtime.http.exchange import Exchange, Gone, Refused
 from mcpagg_runtime.http.sessions import Sessions
+from mcpagg_runtime.spawn.platforms import own_folder
 from mcpagg_runtime.start.opening import ENDING, LOG_DIRECTORY
-from mcpagg_runtime.start.parts import own_folder
 from mcpagg_runtime.start.values import quote
 from mcpagg_runtime.tool.commands import open_log
 

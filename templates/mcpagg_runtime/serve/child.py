@@ -21,7 +21,6 @@ from mcpagg_runtime.serve.connection import Connection
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.lifecycle import CREATED, DOWN, STARTING, Lifecycle
 from mcpagg_runtime.serve.lists import Lists
-from mcpagg_runtime.serve.masking import Masks
 from mcpagg_runtime.serve.server_requests import ServerRequests
 from mcpagg_runtime.serve.unmatched import FIRST_ID
 from mcpagg_runtime.start.values import quote
@@ -112,6 +111,8 @@ class Child:
             return
         masked = None
         if "masks" in self.row:
+            from mcpagg_runtime.serve.masking import Masks  # else it may be left out
+
             masked = Masks(self.row["masks"], masks)
         self.connection.open(port, masked)
         hello = self.lifecycle.introduction()

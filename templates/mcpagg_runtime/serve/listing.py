@@ -34,7 +34,6 @@ from mcpagg_runtime.base.jsontext import (
 )
 from mcpagg_runtime.base.templates import is_told_apart
 from mcpagg_runtime.serve.mending import WRONG, Unmendable, mended, named, wrong
-from mcpagg_runtime.serve.repeated import MARK, mark_fault
 from mcpagg_runtime.start.lists import labelled
 from mcpagg_runtime.start.values import quote
 
@@ -186,7 +185,11 @@ class Listing:
             return TOO_LARGE
         if rival := rivals(entry, {self.kind.label, self.kind.key}):
             return f"a member {rival[0]!r}, which some clients take for ours"
-        if not (self._repeats and MARK in text):
+        if not self._repeats:
+            return ""
+        from mcpagg_runtime.serve.repeated import MARK, mark_fault  # no HTTP, no such module
+
+        if MARK not in text:
             return ""
         fault = mark_fault(entry.get("inputSchema"))
         return f"an {MARK} {fault}, which clients of HTTP refuse" if fault else ""

@@ -15,7 +15,6 @@ from mcpagg_runtime.base.protocol import (
     OTHER,
 )
 from mcpagg_runtime.serve.calls import tool_not_found, tool_of_nobody
-from mcpagg_runtime.serve.composite import Subcall
 from mcpagg_runtime.serve.connection import Call
 
 if TYPE_CHECKING:
@@ -194,6 +193,8 @@ class NameRouting:
 
     def _call_subtool(self, client: Client, message: Message, composite: Item) -> None:
         """Route a call of a composite tool as one of the subtool that it names."""
+        from mcpagg_runtime.serve.composite import Subcall  # without such tools it is left out
+
         allowed = self._plan.subtools[composite.original]
         call = Subcall(message, composite.original, allowed)
         if call.fault:

@@ -13,7 +13,7 @@ from mcpagg_runtime.serve.process import Process
 from mcpagg_runtime.spawn.launch import prepare
 from mcpagg_runtime.spawn.nesting import data_digest, with_identity
 from mcpagg_runtime.spawn.spawning import spawn
-from mcpagg_runtime.start.parts import SPARE
+from mcpagg_runtime.start.embedded import SPARE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,6 @@ import os
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.spawn.platforms import find_program, variable_key
-from mcpagg_runtime.spawn.urls import resolve_url
 from mcpagg_runtime.spawn.variables import (
     CONFIG_FOLDER,
     BadUrl,
@@ -229,8 +228,12 @@ def prepare(
     for location, text in strings(row):
         owner = str(location.key) if location.field == "env" else None
         try:
-            fill = resolve_url if location.field == "url" else resolve
-            value = fill(text, scope.lookup(owner))
+            if location.field == "url":
+                from mcpagg_runtime.spawn.urls import resolve_url  # no URL, no such module
+
+                value = resolve_url(text, scope.lookup(owner))
+            else:
+                value = resolve(text, scope.lookup(owner))
         except MissingVariable:
             missing += [(location, variable) for variable in _missing(text, scope.lookup(owner))]
             continue

@@ -105,3 +105,13 @@ class SessionGroup:
             except PermissionError:  # macOS: the group has only zombies left
                 return False
         return True
+
+
+def own_folder(file: str) -> str:
+    """Return the folder in which the emitted file lies, where links lead to it.
+
+    That of a mapped drive of Windows would be one of the network, in which its shell starts nothing
+    (`cmd.exe` goes elsewhere): there, links are followed only if the file itself is one.
+    """
+    is_resolved = sys.platform != "win32" or os.path.islink(file)
+    return os.path.dirname(os.path.realpath(file) if is_resolved else os.path.abspath(file))

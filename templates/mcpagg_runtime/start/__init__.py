@@ -1,5 +1,5 @@
-"""The part of the emitted file that every start compiles: answers that the compiler prepared.
+"""The code of the emitted file itself: it answers from the file before any server is started.
 
-It alone is frugal with what it imports: a client waits for it. What comes behind these answers
-uses the standard library as anyone does.
+These modules share the names of the file and are compiled at every start, so they import as little
+as they can. All other modules may use the standard library as they like.
 """

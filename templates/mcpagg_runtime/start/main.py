@@ -1,7 +1,7 @@
 """What the emitted file does when it is run: it gives the answers that the compiler prepared.
 
 These are the handshake, pings and lists of the snapshot, for a client with a handshake. What has no
-such answer is left to the next part, with what has been said until then: there is no second way to
+such answer is left to `run`, with what has been said until then: there is no second way to
 give the same answer, and everything else has its place there.
 
 A client waits for what is imported here, so that is little: see `values`, too. The other parts of
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-# Longer input is for the next part, which keeps its pieces apart.
+# Longer input is for `run`, which keeps its pieces apart.
 LONG = 1 << 16
 
 
@@ -83,12 +83,12 @@ class Prepared:
                 if answer:
                     opening.owed = answer
                     opening.owed = answer[write(1, answer) :]
-        except OSError:  # the next part finds out what there is to say of it
+        except OSError:  # `run` finds out what there is to say of it
             return opening
         return opening
 
     def _more(self, line: bytes) -> bytes | None:
-        """Read what follows the beginning of a line; None if that is for the next part to do."""
+        """Read what follows the beginning of a line; None if that is for `run` to do."""
         opening = self.opening
         wants_servers = opening.initialized and self.options["start"] == "eager"
         if len(line) > LONG or (wants_servers and not says_more(HEAD_START_SECONDS)):

@@ -1,4 +1,4 @@
-"""How the first part of the file hands over to the next one, and what both go by."""
+"""What the code of the file hands over to the modules that it imports, and what both go by."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.start.parts import own_folder
+from mcpagg_runtime.spawn.platforms import own_folder
 from mcpagg_runtime.tool.local_client import LocalClient
 
 if TYPE_CHECKING:

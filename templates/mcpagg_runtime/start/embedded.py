@@ -1,0 +1,105 @@
+"""The modules that the emitted file holds as text: Python imports them when they are first needed.
+
+What stands in this folder is code of the file itself. All other modules are texts in a table of it,
+under a package name of their own, so that several emitted files can live in one process.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from importlib.machinery import ModuleSpec
+    from types import CodeType, ModuleType
+    from typing import Any
+
+START = "start"
+"""The folder whose modules are code of the file itself."""
+# A descriptor that is kept for when there is no other: a module may import others, which opens
+# files, and what reports that there are too many open is such a module.
+SPARE: list[int] = []
+
+
+class Embedded:
+    """A finder and loader of Python's import system, for the modules of one emitted file."""
+
+    def __init__(
+        self, package: str, texts: dict[str, str], names: Mapping[str, Any], end: int
+    ) -> None:
+        """`package` is the name of the package; `texts` {folder.module: text} are the modules.
+
+        `names` are those of the emitted file, whose table of texts ends in the line `end`.
+        """
+        self.package = package
+        self.texts = texts
+        self.names = names
+        self.end = end
+        self.lines: dict[str, int] = {}
+        """{folder.module: the line in which its text begins}, once one has been imported."""
+
+    def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
+        """Return what Python asks of a module before it imports it, None if it is not ours."""
+        package, own = name.partition(".")[::2]
+        if package != self.package:
+            return None
+        is_package = "." not in own
+        if not (is_package or own in self.texts or own.startswith(f"{START}.")):
+            return None
+        new_spec: Any = type(sys.__spec__)  # ModuleSpec, without the import of a module
+        file = self.names["__file__"]
+        spec: ModuleSpec = new_spec(name, self, origin=file, is_package=is_package)
+        return spec
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """Have Python create the module as it creates others."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run the text of a module; one of the file's own code gets the names of all of that."""
+        _, _, own = module.__name__.partition(".")
+        if own in self.texts:
+            self._run(own, vars(module))
+        elif own.startswith(f"{START}."):
+            code = self.names.items()
+            vars(module).update({name: value for name, value in code if name[:2] != "__"})
+
+    def _run(self, own: str, names: dict[str, Any]) -> None:
+        names["__file__"] = file = self.names["__file__"]
+        code = compile(self.texts[own], file, "exec", dont_inherit=True)
+        code = _further_down(code, self._line(own) - 1)
+        try:
+            exec(code, names)  # noqa: S102 - text of this very file
+        except (ImportError, OSError):
+            if not SPARE:
+                raise
+            import os
+
+            os.close(SPARE.pop())
+            exec(code, names)  # noqa: S102
+
+    def _line(self, own: str) -> int:
+        """Return the line of the file in which the text of a module begins."""
+        if own not in self.lines:  # each entry ends in a line, and the next begins behind it
+            line = self.end
+            for name in reversed(self.texts):
+                line -= self.texts[name].count("\n") + 1
+                self.lines[name] = line
+        return self.lines[own]
+
+
+def _further_down(code: CodeType, lines: int) -> CodeType:
+    """Return code as it is so many lines further down: tracebacks then show the file's lines.
+
+    To compile it behind so many line ends would take a sixth longer.
+    """
+    inner = [
+        _further_down(one, lines) if type(one) is type(code) else one for one in code.co_consts
+    ]
+    return code.replace(co_firstlineno=code.co_firstlineno + lines, co_consts=tuple(inner))
+
+
+def embed(package: str, texts: dict[str, str], names: Mapping[str, Any]) -> None:
+    """Have Python import the modules of the emitted file; called in the line behind their texts."""
+    end = sys._getframe(1).f_lineno - 1
+    sys.meta_path.insert(0, Embedded(package, texts, names, end))
