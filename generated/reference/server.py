@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:87b57465f6301fee696f8656f64850523c419e338d59cf81f82e10f0add18ad6 (mcpagg 0.1.0; without composite, entries, http, masking, narrowing, remote, repeated, urls)
+#   runtime:  sha256:ffb267fa785b9980dadc4aa8dd9a487358a85747c48fbe2dd28fba201886ffe5 (mcpagg 0.1.0; without composite, entries, http, masking, narrowing, remote, repeated, urls)
 
 import sys
 
@@ -8866,10 +8866,10 @@ define_part("rare", r'''
 from contextlib import suppress
 from time import monotonic
 from time import sleep
-import _thread
 import binascii
 import os
 import re
+import threading
 load_part("spawn")
 load_part("base")
 load_part("serve")
@@ -9155,22 +9155,21 @@ def _without_texts(value):
 # rare/memory.py: Has glibc keep free memory from one large line to the next, and return it to the system then.
 _PARAMETERS = {-8: 1, -3: 1 << 25, -1: 1 << 30}
 FREE_SECONDS = 1.0
-_is_planned = _thread.allocate_lock()
+_is_planned = threading.Event()
 
 def keep_memory():
  for number, value in _PARAMETERS.items():
   _call("mallopt", number, value)
 
 def return_memory():
- if LINUX and _is_planned.acquire(False):
-  try:
-   _thread.start_new_thread(_return, ())
-  except RuntimeError:
-   _is_planned.release()
+ if LINUX and not _is_planned.is_set():
+  _is_planned.set()
+  if start_thread(_return) is None:
+   _is_planned.clear()
 
 def _return():
  sleep(FREE_SECONDS)
- _is_planned.release()
+ _is_planned.clear()
  _call("malloc_trim", 0)
 
 def _call(name, *arguments):
