@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:a378dea8ab210280dc130b26e57041ee8466f7d83895f578747d78decd9019a9 (mcpagg 0.1.0; without http, remote, serve.composite, serve.masking, serve.repeated, spawn.urls, views.addresses, views.entries, views.narrowing)
+#   runtime:  sha256:94b5fd832fbbb05f9bc1a69e45b47548ce1c4be99161abeb2a03f21c598ce1ab (mcpagg 0.1.0; without http, remote, serve.composite, serve.masking, serve.repeated, spawn.urls, views.addresses, views.entries, views.narrowing)
 
 import sys
 
@@ -497,7 +497,7 @@ def main(tables, file):
             opening = prepared.serve()
             if opening.ended and not opening.unanswered:
                 _exit(0)
-    from _mcpagg_a378dea8.base.running import run
+    from _mcpagg_94b5fd83.base.running import run
 
     run(tables, file, opening)
 
@@ -589,8 +589,8 @@ def holds_more(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_a378dea8.base.plan import Plan
-    from _mcpagg_a378dea8.tool.aggregator import aggregator_of
+    from _mcpagg_94b5fd83.base.plan import Plan
+    from _mcpagg_94b5fd83.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -3215,27 +3215,27 @@ def _without_texts(value):
  }
 """,
     "rare.memory": r"""
-import _thread
+import threading
 from time import sleep
 from ..base.polling import LINUX
+from ..base.threads import start_thread
 _PARAMETERS = {-8: 1, -3: 1 << 25, -1: 1 << 30}
 FREE_SECONDS = 1.0
-_is_planned = _thread.allocate_lock()
+_is_planned = threading.Event()
 
 def keep_memory():
  for number, value in _PARAMETERS.items():
   _call("mallopt", number, value)
 
 def return_memory():
- if LINUX and _is_planned.acquire(False):
-  try:
-   _thread.start_new_thread(_return, ())
-  except RuntimeError:
-   _is_planned.release()
+ if LINUX and not _is_planned.is_set():
+  _is_planned.set()
+  if start_thread(_return) is None:
+   _is_planned.clear()
 
 def _return():
  sleep(FREE_SECONDS)
- _is_planned.release()
+ _is_planned.clear()
  _call("malloc_trim", 0)
 
 def _call(name, *arguments):
@@ -9652,7 +9652,7 @@ def shell_command(line, environ):
  return f'"{system}\\System32\\cmd.exe" /e:ON /v:OFF /d /s /c "{line}"'
 """,
 }
-embed("_mcpagg_a378dea8", RUNTIME, globals())
+embed("_mcpagg_94b5fd83", RUNTIME, globals())
 
 PLAN = {
     "name": "mcp",
