@@ -76,17 +76,8 @@ def emit(  # noqa: PLR0913 - all that a file is made of
     if http is not None:
         tables["OPTIONS"]["http"] = dict(http)
     lists = _snapshot_lists(snapshot, linked)
-    listed = {
-        server: {kind: _list(value) for kind, value in values.items()}
-        for server, values in lists.items()
-    }
-    texts = _texts(tables) | {"SNAPSHOT": listed}
-    planned = {
-        table.planned: texts[table.name]
-        for table in TABLES
-        if table.planned and table.name in texts
-    }
-    if approval := approve(data_digest({"name": name, **planned})):
+    texts = _texts(tables) | {"SNAPSHOT": _listed(lists)}
+    if approval := approve(data_digest({"name": name, **_planned(texts)})):
         tables["APPROVAL"] = dict(approval)
         texts |= _texts({"APPROVAL": tables["APPROVAL"]})
     about = {"name": name}
@@ -107,6 +98,20 @@ def emit(  # noqa: PLR0913 - all that a file is made of
     embedded = {name: f"\n{module}" for name, module in runtime.texts.items()}
     read_back(text, tables, lists, {"COMPILER": __version__, "PLAN": about, "RUNTIME": embedded})
     return text
+
+
+def plan_tables(
+    *,
+    name: str,
+    rows: Mapping[str, Mapping[str, Any]],
+    snapshot: Snapshot,
+    linked: Linked,
+    options: Options,
+) -> dict[str, Any]:
+    """Return the tables of a Plan, as `emit` writes them."""
+    texts = _texts(_tables(rows, snapshot, linked, options))
+    texts["SNAPSHOT"] = _listed(_snapshot_lists(snapshot, linked))
+    return {"name": name, "compiler": __version__, **_planned(texts)}
 
 
 def code_without(left_out: Collection[str]) -> tuple[str, str] | None:
@@ -186,9 +191,27 @@ def _texts(tables: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _list(value: Any) -> str:
-    """Return what a server said about itself, or one of its lists, as JSON text."""
-    return list_text(value) if isinstance(value, list) else json_text(value, ONE_LINE)
+def _planned(texts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tables that a Plan has, by its names for them."""
+    return {
+        table.planned: texts[table.name]
+        for table in TABLES
+        if table.planned and table.name in texts
+    }
+
+
+def _listed(lists: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    """Return the snapshot, {server: {kind: JSON-like value}}, with its values as JSON texts.
+
+    "server" is no list, but what a server said about itself.
+    """
+    return {
+        server: {
+            kind: list_text(value) if isinstance(value, list) else json_text(value, ONE_LINE)
+            for kind, value in values.items()
+        }
+        for server, values in lists.items()
+    }
 
 
 def _tables(

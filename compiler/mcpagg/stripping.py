@@ -16,7 +16,7 @@ _STRING = r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'"""
 _TEXT = re.compile(_STRING)
 _DOCSTRING = re.compile(r'^ *r?""".*?"""\n', re.MULTILINE | re.DOTALL)
 _COMMENT = re.compile(rf"({_STRING})|#.*")
-_TOKEN = re.compile(rf"{_STRING}|\blambda\b[^:]*: |[][(){{}}]|: | = |,")
+_TOKEN = re.compile(rf"{_STRING}|\blambda[^:]*: |[][(){{}}]|: | = |,")
 _FOR_CHECKERS = ("from __future__ import ", "from typing import ", "if TYPE_CHECKING:")
 _FUNCTION = re.compile(r" *(?:async )?def ")
 _ANNOTATED = re.compile(r" *[\w.]+: ")
@@ -100,7 +100,7 @@ def _signature(statement: str) -> str:
             begin = -1
         if depth == 0:
             break
-        if depth == 1 and text in (": ", " = ", ","):
+        if depth == 1 and text in (": ", " = ", ",", "="):
             has_default = text == " = " or (has_default and text != ",")
             begin = token.start() if text == ": " and not has_default else begin
     rest = statement[done:]

@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py --name http --serve stdio,http
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:901cbe7d8fe5fb53277951f7b9d45adb73b7bb2a541f6db821247fab26e185d0 (mcpagg 0.1.0; without remote, serve.composite, serve.masking, spawn.urls, views.addresses, views.entries, views.narrowing)
+#   runtime:  sha256:94b5fd832fbbb05f9bc1a69e45b47548ce1c4be99161abeb2a03f21c598ce1ab (mcpagg 0.1.0; without remote, serve.composite, serve.masking, spawn.urls, views.addresses, views.entries, views.narrowing)
 
 import sys
 
@@ -453,7 +453,7 @@ def main(tables, file):
             opening = prepared.serve()
             if opening.ended and not opening.unanswered:
                 _exit(0)
-    from _mcpagg_901cbe7d.base.running import run
+    from _mcpagg_94b5fd83.base.running import run
 
     run(tables, file, opening)
 
@@ -545,8 +545,8 @@ def holds_more(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_901cbe7d.base.plan import Plan
-    from _mcpagg_901cbe7d.tool.aggregator import aggregator_of
+    from _mcpagg_94b5fd83.base.plan import Plan
+    from _mcpagg_94b5fd83.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -3696,8 +3696,9 @@ class ModernChildPort:
   self._unasked = AnsweredNotifications()
   self._pending = {}
   self._streams = Streams(connection, self._own, self._say)
- def __len__(self):
-  return len(self._pending)
+ @property
+ def is_idle(self):
+  return not self._pending
  def deliver(self, message):
   method = message.method
   if method is None:
@@ -4096,8 +4097,9 @@ class ModernClients:
   self._calls = {}
   self._subscriptions = {}
   self._suspended = {}
- def __len__(self):
-  return len(self._calls) + len(self._subscriptions) + len(self._suspended)
+ @property
+ def is_idle(self):
+  return not (self._calls or self._subscriptions or self._suspended)
  def receive(self, client, message):
   if message.method == CANCELLED and not message.id_text:
    return self._cancel(client, message)
@@ -4569,27 +4571,27 @@ def _without_texts(value):
  }
 """,
     "rare.memory": r"""
-import _thread
+import threading
 from time import sleep
 from ..base.polling import LINUX
+from ..base.threads import start_thread
 _PARAMETERS = {-8: 1, -3: 1 << 25, -1: 1 << 30}
 FREE_SECONDS = 1.0
-_is_planned = _thread.allocate_lock()
+_is_planned = threading.Event()
 
 def keep_memory():
  for number, value in _PARAMETERS.items():
   _call("mallopt", number, value)
 
 def return_memory():
- if LINUX and _is_planned.acquire(False):
-  try:
-   _thread.start_new_thread(_return, ())
-  except RuntimeError:
-   _is_planned.release()
+ if LINUX and not _is_planned.is_set():
+  _is_planned.set()
+  if start_thread(_return) is None:
+   _is_planned.clear()
 
 def _return():
  sleep(FREE_SECONDS)
- _is_planned.release()
+ _is_planned.clear()
  _call("malloc_trim", 0)
 
 def _call(name, *arguments):
@@ -5834,9 +5836,11 @@ class Child:
    self.calls.fail(call, NOT_KNOWN)
   self._send_on()
   self._sleep_if_idle(now)
+ @property
+ def is_busy(self):
+  return bool(self.connection.owed() or self.calls.any_waits or self.requests.are_open)
  def _sleep_if_idle(self, now):
-  owes = self.connection.owed() or self.calls.any_waits or self.requests.are_open
-  busy = bool(owes or self._clients.watched(self.name, self._serves))
+  busy = self.is_busy or bool(self._clients.watched(self.name, self._serves))
   if self.lifecycle.sleep_if_idle(now, busy=busy):
    self._forget()
  def receive(self, message):
@@ -6073,6 +6077,9 @@ class LegacyChildPort:
   self, child, effects, receive):
   self.deliver = effects.sender(child)
   self.receive = receive
+ @property
+ def is_idle(self):
+  return True
  def tick(self, now):
   pass
 
@@ -6351,6 +6358,11 @@ class Core:
  def owes(self, client):
   waits = self.modern is not None and self.modern.owes(client)
   return waits or self.router.owes(client)
+ @property
+ def is_idle(self):
+  children = [child for instances in self.router.servers.values() for child in instances]
+  busy = any(child.is_busy or not child.connection.port.is_idle for child in children)
+  return not busy and (self.modern is None or self.modern.is_idle)
  def end_subscriptions(self):
   if self.modern is not None:
    self.modern.end_subscriptions()
@@ -11138,7 +11150,7 @@ def shell_command(line, environ):
  return f'"{system}\\System32\\cmd.exe" /e:ON /v:OFF /d /s /c "{line}"'
 """,
 }
-embed("_mcpagg_901cbe7d", RUNTIME, globals())
+embed("_mcpagg_94b5fd83", RUNTIME, globals())
 
 PLAN = {
     "name": "http",
@@ -11156,7 +11168,7 @@ PLAN = {
 
 async def app(scope, receive, send):
     """The ASGI application, for `uvicorn server:app` and its like."""
-    from _mcpagg_901cbe7d.http.app import serve_asgi
+    from _mcpagg_94b5fd83.http.app import serve_asgi
 
     await serve_asgi(PLAN, __file__, scope, receive, send)
 

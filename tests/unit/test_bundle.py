@@ -12,7 +12,8 @@ from importlib import resources
 from pathlib import Path
 
 import pytest
-from goldens import GOLDEN, cases, emitted, of_snapshot
+from compilations import of_snapshot
+from goldens import GOLDEN, cases, emitted
 from proxies import posix
 
 from mcpagg import bundle as bundling
@@ -84,11 +85,14 @@ for name in server.RUNTIME:
 """.replace("PACKAGE", package_name())
 
 
+SNAPSHOT = Snapshot((ChildSnapshot("a", "2025-11-25"),))
 REMOTE = b'{"mcpServers": {"a": {"url": "https://example.com/mcp"}}}'
 FILES: dict[str, Callable[[], str]] = {
     **{case.name: partial(emitted, case) for case in cases()},
     "over http": partial(emitted, GOLDEN / "plain", serve="stdio,http"),
-    "remote": lambda: of_snapshot(REMOTE, Snapshot((ChildSnapshot("a", "2025-11-25"),)), Options()),
+    "remote": lambda: of_snapshot(
+        REMOTE, Snapshot((ChildSnapshot("a", "2025-11-25"),)), Options()
+    ).text,
 }
 
 

@@ -21,8 +21,8 @@ from typing import Any
 import black
 import core
 import pytest
-from compilations import compilation, tool
-from goldens import GOLDEN, cases, emitted, of_snapshot
+from compilations import compilation, of_snapshot, tool
+from goldens import GOLDEN, cases, emitted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -137,7 +137,7 @@ def test_the_python_that_is_emitted_is_as_black_lays_it_out(case: Path) -> None:
 def test_so_it_is_whatever_names_there_are() -> None:
     config = json.dumps({"mcpServers": {"s" * n: {"command": "x"} for n in (1, 99, 200)}})
     children = tuple(ChildSnapshot("s" * n, "2025-11-25") for n in (1, 99, 200))
-    assert_formatted(of_snapshot(config.encode(), Snapshot(children), Options(name="n" * 200)))
+    assert_formatted(of_snapshot(config.encode(), Snapshot(children), Options(name="n" * 200)).text)
 
 
 def test_only_a_proxy_that_serves_http_has_what_that_takes() -> None:
@@ -165,7 +165,7 @@ def test_a_proxy_where_several_servers_hand_out_uris_has_what_tells_them_apart()
     capabilities: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/skills": {}}}
     children = [ChildSnapshot(name, "2025-11-25", capabilities=capabilities) for name in "ab"]
     config = b'{"mcpServers": {"a": {"command": "x"}, "b": {"command": "x"}}}'
-    text = of_snapshot(config, Snapshot(tuple(children)), Options())
+    text = of_snapshot(config, Snapshot(tuple(children)), Options()).text
     assert (
         "; without http, remote, serve.composite, serve.masking, serve.repeated, spawn.urls, "
         "views.entries, views.narrowing)\n" in text
@@ -230,7 +230,7 @@ def test_what_is_signed_is_what_a_start_finds() -> None:
         signed.append(digest)
         return {}
 
-    text = of_snapshot(config, snapshot, Options(), approve)
+    text = of_snapshot(config, snapshot, Options(), approve).text
     plan = loaded(text)
     assert signed == [data_digest(plan.tables)]
     assert plan.failed == ["b"]
@@ -262,7 +262,7 @@ def named(names: list[str]) -> dict[str, Any]:
     children = tuple(
         ChildSnapshot(name, "2025-11-25", tools=({"name": name, **tool},)) for name in names
     )
-    text = of_snapshot(json.dumps(config).encode(), Snapshot(children), Options(name=names[0]))
+    text = of_snapshot(json.dumps(config).encode(), Snapshot(children), Options(name=names[0])).text
     found = read_tables(text, ("SERVERS", "ROUTES", "CHILDREN", "SNAPSHOT", "PLAN"))
     return {
         name: json.loads(value) if isinstance(value, str) else value

@@ -82,7 +82,8 @@ def test_the_stripped_text_is_the_same_program(file: resources.abc.Traversable) 
         ("def f(a: 'é' = 'é', b: int = 0) -> 'é': ...\n", "def f(a='é', b=0): ...\n"),
         (
             "async def f(\n    a: dict[str, int] = {1: 2},\n    *,\n"
-            "    b: 'x, y' = lambda c, d: 1,\n) -> Callable[[int], A]:\n    x: A = [\n        {'y': 1},\n    ]\n",
+            "    b: 'x, y' = lambda c, d: 1,\n) -> Callable[[int], A]:\n"
+            "    x: A = [\n        {'y': 1},\n    ]\n",
             "async def f(\n a={1: 2},\n *,\n b=lambda c, d: 1,\n):\n x = [\n  {'y': 1},\n ]\n",
         ),
         (

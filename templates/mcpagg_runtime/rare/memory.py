@@ -6,11 +6,12 @@ megabyte, for each copy. Other systems are left as they are.
 
 from __future__ import annotations
 
-import _thread
+import threading
 from time import sleep
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.polling import LINUX
+from mcpagg_runtime.base.threads import start_thread
 
 if TYPE_CHECKING:
     from typing import Any
@@ -21,7 +22,7 @@ _PARAMETERS = {-8: 1, -3: 1 << 25, -1: 1 << 30}
 # For so long memory is kept.
 FREE_SECONDS = 1.0
 
-_is_planned = _thread.allocate_lock()
+_is_planned = threading.Event()
 
 
 def keep_memory() -> None:
@@ -35,16 +36,15 @@ def keep_memory() -> None:
 
 def return_memory() -> None:
     """Return what is free to the system, a moment after this was first asked for."""
-    if LINUX and _is_planned.acquire(False):
-        try:
-            _thread.start_new_thread(_return, ())
-        except RuntimeError:  # there is no thread to be had
-            _is_planned.release()
+    if LINUX and not _is_planned.is_set():
+        _is_planned.set()
+        if start_thread(_return) is None:
+            _is_planned.clear()
 
 
 def _return() -> None:
     sleep(FREE_SECONDS)
-    _is_planned.release()
+    _is_planned.clear()
     _call("malloc_trim", 0)
 
 
