@@ -12,7 +12,8 @@
 
     run({"db": ["query"]}, scenario)
 
-Whatever the application does of its own accord it has done when `await site.rest()` returns.
+Whatever the application does of its own accord it has done when `await site.rest()` returns; what
+it does after a time, when `await site.later(seconds)` does, which puts its clock forward.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from concurrent.futures import Executor, Future
 from typing import Any
@@ -40,6 +42,16 @@ DEADLINE = 60.0
 
 BOTH = "application/json, text/event-stream"
 MODERN = "2026-07-28"
+
+
+class Clock(asyncio.SelectorEventLoop):
+    """An event loop whose clock can be put forward."""
+
+    ahead = 0.0
+
+    def time(self) -> float:
+        """See the library."""
+        return super().time() + self.ahead
 
 
 class Inline(Executor):
@@ -145,6 +157,13 @@ class Site(World):
         """Let the application do all that it does without being asked anything more."""
         for _ in range(50):
             await asyncio.sleep(0)
+
+    async def later(self, seconds: float) -> None:
+        """Let so many seconds have passed, and what is due then be done."""
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, Clock)
+        loop.ahead += seconds
+        await self.rest()
 
     def fetch(
         self,
@@ -269,13 +288,10 @@ class Answer:
 
     async def _next(self, what: Awaitable[Any]) -> Any:
         waiting = asyncio.ensure_future(what)
-        await asyncio.wait(
-            {waiting, self._task}, timeout=DEADLINE, return_when=asyncio.FIRST_COMPLETED
-        )
+        await asyncio.wait({waiting, self._task}, return_when=asyncio.FIRST_COMPLETED)
         if not waiting.done():
             waiting.cancel()
-            if self._task.done():
-                self._task.result()
+            self._task.result()
             raise AssertionError("nothing came")
         return waiting.result()
 
@@ -344,7 +360,7 @@ class Answer:
     async def hang_up(self) -> None:
         """Close the connection; returns when the application has done with it."""
         self._left.set()
-        await asyncio.wait_for(self._task, DEADLINE)
+        await self._task
 
 
 def run(
@@ -362,14 +378,17 @@ def run(
 
     async def play() -> Site:
         sites = [Site(servers, **choices) for _ in range(workers)]
+        loop = asyncio.get_running_loop()
         with (
             patch("mcpagg_runtime.http.bridge.ThreadPoolExecutor", lambda *_, **__: Inline()),
             patch("mcpagg_runtime.http.endpoints.STREAM_AFTER_SECONDS", patience),
+            patch("mcpagg_runtime.http.sessions.monotonic", loop.time),
+            patch("mcpagg_runtime.http.streams.monotonic", loop.time),
         ):
             for site in sites:
                 with patch("mcpagg_runtime.http.bridge.Engine", site.engine):
                     await site.app.start()
-            await asyncio.wait_for(scenario(*sites), DEADLINE)
+            await scenario(*sites)
             for site in sites:
                 if site.app._served is not None:
                     await site.app._served.close()
@@ -378,4 +397,16 @@ def run(
             task.cancel()
         return sites[-1]
 
-    return asyncio.run(play())
+    with asyncio.Runner(loop_factory=Clock) as runner:
+        loop = runner.get_loop()
+
+        def give_up() -> None:
+            for task in asyncio.all_tasks(loop):
+                task.cancel()
+
+        guard = threading.Timer(DEADLINE, loop.call_soon_threadsafe, (give_up,))
+        guard.start()
+        try:
+            return runner.run(play())
+        finally:
+            guard.cancel()

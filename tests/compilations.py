@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from mcpagg.approval import Approval
 from mcpagg.compilation import Compilation, MadeOf
 from mcpagg.config import read_config
 from mcpagg.emission import emit
@@ -24,20 +26,31 @@ def tool(name: str = "query", **members: Any) -> Json:
 
 def compilation(servers: dict[str, Json], *tools: Json, **options: Any) -> Compilation:
     """Compile a config whose servers, by their entries' names, all have these tools."""
-    chosen = Options(**options)
     entries = {name: {"command": "python3", **entry} for name, entry in servers.items()}
-    spec, _ = read_config(
-        json.dumps({"mcpServers": entries}).encode("utf-8"),
-        source="mcp.json",
-        folder=Path("/project"),
-        allow_secrets=chosen.allow_secrets,
-    )
     info = {"name": "Server", "version": "1.2.3"}
     children = (ChildSnapshot(name, "2025-11-25", info, tools=tools) for name in servers)
-    snapshot, rows = Snapshot(tuple(children)), launch_rows(spec, spec.folder)
-    linked, _ = link(spec, rows, snapshot, chosen)
+    config = json.dumps({"mcpServers": entries}).encode("utf-8")
+    return of_snapshot(config, Snapshot(tuple(children)), Options(**options))
+
+
+def of_snapshot(
+    config: bytes,
+    snapshot: Snapshot,
+    options: Options,
+    approve: Callable[[str], Approval] = lambda digest: {},
+) -> Compilation:
+    """Compile a config whose servers have this snapshot."""
+    spec, _ = read_config(
+        config,
+        source="mcp.json",
+        folder=Path("/project"),
+        allow_secrets=options.allow_secrets,
+    )
+    rows = launch_rows(spec, spec.folder)
+    linked, _ = link(spec, rows, snapshot, options)
+    name = options.name or "mcp"
     text = emit(
-        name="mcp",
+        name=name,
         source="mcp.json",
         commands=Commands(
             "mcpagg-compile mcp.json -o server.py", "mcpagg-compile --check -o server.py"
@@ -45,6 +58,8 @@ def compilation(servers: dict[str, Json], *tools: Json, **options: Any) -> Compi
         rows=rows,
         snapshot=snapshot,
         linked=linked,
-        options=chosen,
+        options=options,
+        http=options.http(spec),
+        approve=approve,
     )
-    return Compilation("mcp", text, chosen, MadeOf(spec, rows, snapshot, linked, snapshot))
+    return Compilation(name, text, options, MadeOf(spec, rows, snapshot, linked, snapshot))

@@ -4,8 +4,7 @@
     client = world.client()
     db = world.up("db")
     world.say(client, call(1, "db:query"))
-    [request] = world.received(db)
-    world.say(db, {"id": request["id"], "result": {}})
+    world.answer(db, {})
     assert world.received(client) == [{"jsonrpc": "2.0", "id": 1, "result": {}}]
 
 Peers are given and asked for as objects; `world["db"]` is a child.
@@ -14,12 +13,22 @@ Peers are given and asked for as objects; `world["db"]` is a child.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from glob import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcpagg.literal import json_text, list_text
+from mcpagg.emission import plan_tables
+from mcpagg.linking import link
 from mcpagg.options import Options
+from mcpagg.overlays import as_listed, patches
+from mcpagg.profiles import subsets
+from mcpagg.snapshot import ChildSnapshot, Snapshot
+from mcpagg.spec import Overlay, Profile, ProxySpec, ServerSpec
 from mcpagg_runtime.base.answers import Answers
+from mcpagg_runtime.base.catalogue import KINDS, SKILLS, TOOLS, Kind
 from mcpagg_runtime.base.client import Client
 from mcpagg_runtime.base.plan import Plan
 from mcpagg_runtime.base.protocol import (
@@ -28,17 +37,12 @@ from mcpagg_runtime.base.protocol import (
     MODERN,
     MODERN_VERSION,
     SERVER_MARK,
-    SKILLS_EXTENSION,
     VERSION_KEY,
 )
-from mcpagg_runtime.modern.child import ModernChildPort
-from mcpagg_runtime.rare.names import exposed_name, portable_names
 from mcpagg_runtime.serve.child import Child
 from mcpagg_runtime.serve.core import Core
 from mcpagg_runtime.serve.effects import SAY, SEND, SLEEP, START, STATE, STOP
-from mcpagg_runtime.serve.listing import offered
 from mcpagg_runtime.serve.routing import Dispatch
-from mcpagg_runtime.views.addresses import Addresses
 from mcpagg_runtime.views.narrowing import narrowed
 
 if TYPE_CHECKING:
@@ -50,11 +54,17 @@ Peer = Client | Child
 Message = Json | list[Any] | str | bytes
 """What a peer says: a value for json.dumps, or the text or bytes of the line itself."""
 
+PREFIX = '{"jsonrpc":"2.0",'
+"""How each line of the proxy begins."""
 INITIALIZED: Json = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 TOOLS_CHANGED: Json = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
 ROOTS: Json = {"roots": {"listChanged": True}}
 ASKABLE: Json = {"roots": {}, "sampling": {}, "elicitation": {"form": {}, "url": {}}}
-DEFAULTS: Json = Options().runtime()
+REQUEST = re.compile(r'\{"jsonrpc":"2.0","id":(\d+),"method":')
+SHOWN = 500
+"""How many characters of a request have its id, its method and what it is for."""
+Rows = Mapping[str, Mapping[str, Any]]
+Profiles = Mapping[str, Mapping[str, list[str]]]
 
 
 def tool(name: str, **more: Any) -> Json:
@@ -62,113 +72,112 @@ def tool(name: str, **more: Any) -> Json:
     return {"name": name, "inputSchema": {"type": "object"}, **more}
 
 
-def plan(  # noqa: PLR0913 - as many as a plan has parts
+def plan(  # noqa: PLR0913 - as many as a snapshot has parts
     servers: Mapping[str, Iterable[str | Json]],
     *,
     rows: Mapping[str, Json] | None = None,
-    conditional: Mapping[str, list[str]] | None = None,
-    instructions: str = "",
-    prompts: Mapping[str, list[str]] | None = None,
-    resources: Mapping[str, list[str]] | None = None,
-    templates: Mapping[str, list[str]] | None = None,
-    skills: Mapping[str, list[str]] | None = None,
+    prompts: Mapping[str, Iterable[str]] | None = None,
+    resources: Mapping[str, Iterable[str]] | None = None,
+    templates: Mapping[str, Iterable[str]] | None = None,
+    skills: Mapping[str, Iterable[str]] | None = None,
+    conditional: Mapping[str, Iterable[str]] | None = None,
+    instructions: Mapping[str, str] | None = None,
+    capabilities: Json | None = None,
     declares: Mapping[str, Json] | None = None,
     facts: Mapping[str, Json] | None = None,
-    capabilities: Json | None = None,
-    profiles: Json | None = None,
+    profiles: Profiles | None = None,
     profile: str | None = None,
-    overlays: Json | None = None,
+    overlays: Mapping[str, Mapping[str, Json]] | None = None,
     **options: Any,
 ) -> Plan:
-    """Return what the compiler would emit for servers {name: tools}, a tool by name or whole.
+    """Return what the compiler makes of servers {name: tools}, a tool by name or whole.
 
     `prompts` {server: names}, `resources`, `templates` and `skills` {server: URIs} are for those
-    that have some, `facts` {server: what else Plan.children has of it}. `declares` {server:
-    capabilities} is what the servers said that they can do, `capabilities` what the proxy does
-    besides lists.
-    `profiles` {name: {server: its tools}} are those to choose from, and `profile` the one chosen;
-    `overlays` {server: {tool: patch}}.
+    that have some. A server declares the lists that it has and `capabilities`, or what `declares`
+    {server: capabilities} says of it; `facts` are {server: more of its ChildSnapshot}.
+    `profiles` {name: {server: its tools}} are those to choose from, each also for the clients of
+    its name, and `profile` is the one chosen; `overlays` {server: {tool: patch}}.
     """
-    chosen = {**DEFAULTS, **options}
-    table = {server: {"command": "none", **(rows or {}).get(server, {})} for server in servers}
-    lists = {
-        server: [tool(entry) if isinstance(entry, str) else entry for entry in entries]
-        for server, entries in servers.items()
-    }
-    owners: dict[str, tuple[str, str]] = {}
-    for server, tools in lists.items():
-        for name in (entry["name"] for entry in tools):
-            if offered(name, table[server]):
-                exposed = exposed_name(server, name, table[server], chosen["separator"])
-                owners[name if chosen["names"] == "bare" else exposed] = server, name
-    portable = portable_names(owners)
-    snapshot = {server: {"tools": list_text(tools)} for server, tools in lists.items()}
-    asked = [(server, name) for server, names in (prompts or {}).items() for name in names]
-    for server, names in (prompts or {}).items():
-        snapshot[server]["prompts"] = list_text([{"name": name} for name in names])
-    for server, uris in (resources or {}).items():
-        snapshot[server]["resources"] = list_text([{"uri": uri, "name": "r"} for uri in uris])
-    for server, uris in (templates or {}).items():
-        found = [{"uriTemplate": uri, "name": "r"} for uri in uris]
-        snapshot[server]["templates"] = list_text(found)
-    for server, uris in (skills or {}).items():
-        snapshot[server]["skills"] = list_text([{"uri": uri} for uri in uris])
-        extension: Json = {"extensions": [SKILLS_EXTENSION]}
-        facts = {**(facts or {}), server: {**(facts or {}).get(server, {}), **extension}}
-    for server, able in (declares or {}).items():
-        snapshot[server]["server"] = json_text({"serverInfo": {}, "capabilities": able})
-    kinds = ["tools", *(["prompts"] if prompts else []), *(["resources"] if resources else [])]
-    declared = {**{name: {"listChanged": True} for name in kinds}, **(capabilities or {})}
-    parts = {
-        name: {"clients": [name], "tools": tools, "capabilities": declared, "instructions": [name]}
-        for name, tools in (profiles or {}).items()
-    }
-    routes = {
-        "tools": [(*owner, exposed, portable[exposed]) for exposed, owner in owners.items()],
-        "prompts": [
-            (server, name, f"{server}:{name}", f"{server}_{name}") for server, name in asked
-        ],
-    }
-    tables: Json = {
-        "name": "test",
-        "compiler": "1",
-        "snapshot": snapshot,
-        "servers": table,
-        "capabilities": declared,
-        "children": {
-            server: {
-                "protocol": "2025-11-25",
-                "digest": "sha256:1",
-                "conditional": (conditional or {}).get(server, []),
-                **(facts or {}).get(server, {}),
-            }
-            for server in servers
-        },
-        "instructions": [instructions] if instructions else [],
-        "options": chosen,
-        **({"profiles": parts} if parts else {}),
-        **({"overlays": overlays} if overlays else {}),
-    }
-    for kind, rows_ in routes.items():
-        tables[kind] = {server: {} for server in servers}
-        for server, name, exposed, short in rows_:
-            tables[kind][server][exposed] = [name, short]
-    for kind, addresses in (("resources", resources), ("templates", templates)):
-        told = Addresses({server: (addresses or {}).get(server, ()) for server in servers}).told
-        tables[kind] = {
-            server: {told(uri, server): [] if told(uri, server) == uri else [uri] for uri in uris}
-            for server, uris in (addresses or {}).items()
-        }
-    told = Addresses(skills or {}).told
-    tables["skills"] = {
-        server: {told(uri, server): [uri, told(uri, server)] for uri in uris}
-        for server, uris in (skills or {}).items()
-    }
-    for name in tables.keys() - {"name", "compiler", "snapshot"}:
-        tables[name] = json_text(parts) if name == "profiles" else json.dumps(tables[name])
-    whole = Plan(tables)
-    whole.version = "1"
+    lists = {"tools": servers, "prompts": prompts, "resources": resources}
+    lists |= {"templates": templates, "skills": skills}
+    children = []
+    for name in servers:
+        child = _child(name, {kind: (found or {}).get(name, ()) for kind, found in lists.items()})
+        declared = (declares or {}).get(name, {**child.capabilities, **(capabilities or {})})
+        children.append(
+            replace(
+                child,
+                capabilities=declared,
+                conditional=frozenset((conditional or {}).get(name, ())),
+                instructions=(instructions or {}).get(name),
+                **(facts or {}).get(name, {}),
+            )
+        )
+    whole = Plan(
+        _tables(
+            _spec(servers, profiles or {}, overlays or {}),
+            {server: {"command": "none", **(rows or {}).get(server, {})} for server in servers},
+            Snapshot(tuple(children)),
+            Options(**options),
+        )
+    )
+    whole.version = "1"  # and not a digest of all that it is made of
     return narrowed(whole, profile) if profile else whole
+
+
+def _child(name: str, lists: Mapping[str, Iterable[str | Json]]) -> ChildSnapshot:
+    """Return the snapshot of a server with these lists, which declares them and nothing else."""
+    items: dict[str, Any] = {}
+    declared: Json = {"tools": {}}
+    for kind in KINDS:
+        items[kind.name] = tuple(
+            entry if isinstance(entry, dict) else _entry(kind, entry) for entry in lists[kind.name]
+        )
+        if items[kind.name] and kind is SKILLS:
+            declared["extensions"] = {kind.capability: {}}
+        elif items[kind.name]:
+            declared[kind.capability] = {}
+    return ChildSnapshot(name, "2025-11-25", capabilities=declared, **items)
+
+
+def _entry(kind: Kind, key: str) -> Json:
+    """Return an entry of a list; `key` is its name, or its URI."""
+    if kind is TOOLS:
+        return tool(key)
+    return {kind.key: key} if kind is SKILLS else {"name": "r", kind.key: key}
+
+
+def _spec(
+    servers: Iterable[str], profiles: Profiles, overlays: Mapping[str, Mapping[str, Json]]
+) -> ProxySpec:
+    """Return the config of servers of which nothing is said but what else has their names."""
+    globs = {
+        name: [f"{server}:{tool}" for server, tools in found.items() for tool in tools or [""]]
+        for name, found in profiles.items()
+    }
+    return ProxySpec(
+        source="mcp.json",
+        folder=Path("/project"),
+        servers=tuple(ServerSpec(name=name, path=name) for name in servers),
+        profiles=tuple(
+            Profile(name=name, path=name, expose=tuple(map(escape, found)), clients=(name,))
+            for name, found in globs.items()
+        ),
+        overlays=tuple(
+            Overlay(server=server, tool=tool, path=server, patch=patch)
+            for server, patched in overlays.items()
+            for tool, patch in patched.items()
+        ),
+    )
+
+
+def _tables(spec: ProxySpec, rows: Rows, snapshot: Snapshot, options: Options) -> Json:
+    """Return the tables of the emitted file."""
+    listed = as_listed(spec, snapshot)
+    linked, _ = link(spec, rows, listed, options)
+    profiles, _ = subsets(spec, listed, linked, options)
+    linked = replace(linked, profiles=profiles, overlays=patches(spec, snapshot))
+    return plan_tables(name="test", rows=rows, snapshot=snapshot, linked=linked, options=options)
 
 
 def request(identifier: Any, method: str, params: Any = None) -> Json:
@@ -182,6 +191,17 @@ def notification(method: str, params: Any = None) -> Json:
     message = request(0, method, params)
     del message["id"]
     return message
+
+
+def cancelled(identifier: Any, **more: Any) -> Json:
+    """Return a cancellation."""
+    return notification("notifications/cancelled", {"requestId": identifier, **more})
+
+
+def progress(token: Any, value: float = 1, **more: Any) -> Json:
+    """Return a progress notification."""
+    params = {"progressToken": token, "progress": value, **more}
+    return notification("notifications/progress", params)
 
 
 def call(identifier: Any, name: str, arguments: Any = None, token: Any = None) -> Json:
@@ -266,6 +286,8 @@ class World:
         self.secrets: dict[str, str] = {}
         """{secret: what is shown in its place}."""
         self._sent: dict[Peer, list[str]] = {}
+        self._history: dict[Peer, list[str]] = {}
+        """The beginnings of all lines that a peer was sent."""
 
     def __getitem__(self, server: str | Child) -> Child:
         return self.router.children[server] if isinstance(server, str) else server
@@ -281,6 +303,7 @@ class World:
                 line = b"".join(what.pieces()).decode()
                 assert line.index("\n") == len(line) - 1
                 self._sent.setdefault(peer, []).append(line[:-1])
+                self._history.setdefault(peer, []).append(line[:SHOWN])
             elif kind == START:
                 self.started.append(peer.name)
             elif kind == STOP:
@@ -318,6 +341,18 @@ class World:
             else:
                 self.core.from_child(peer, peer.connection.read(line, self.redact))
             self.do(self.core.taken())
+
+    def asked(self, child: Child, what: str = "tools/call") -> list[int]:
+        """Return the ids of all requests that a child was sent, in order.
+
+        `what` is their method, or the name or URI that they are for.
+        """
+        lines = [line for line in self._history.get(child, ()) if json.dumps(what) in line]
+        return [int(found[1]) for line in lines if (found := REQUEST.match(line))]
+
+    def answer(self, child: Child, value: Any, what: str = "tools/call") -> None:
+        """Let a child answer the latest request of those that are `asked`."""
+        self.say(child, result(self.asked(child, what)[-1], value))
 
     def ask(self, client: Client, message: Message) -> Json:
         """Let a client say something; return the one message that it gets for it."""
@@ -409,11 +444,7 @@ class World:
 
     def idle(self) -> bool:
         """Whether nothing is under way or remembered for it."""
-        children = [child for servers in self.router.servers.values() for child in servers]
-        busy = [c.connection.owed() or c.calls.all() or c.requests.are_open for c in children]
-        ports = [child.connection.port for child in children]
-        pending = [len(port) for port in ports if isinstance(port, ModernChildPort)]
-        return not (any(busy) or any(pending) or self.core.modern)
+        return self.core.is_idle
 
     def _mint(self) -> str:
         self.minted += 1

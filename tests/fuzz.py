@@ -201,13 +201,13 @@ class Scene(World):
         """Let the good child answer all that it was asked, and the odd one shake hands at times."""
         while self.pending["good"]:
             asked = self.pending["good"].pop(0)
-            self.say(self["good"], result(asked["id"], self.answer(asked)))
+            self.say(self["good"], result(asked["id"], self.answer_to(asked)))
         hellos = [asked for asked in self.pending["odd"] if asked["method"] in HELLOS]
         if hellos and self.rng.random() < 0.9:
             self.pending["odd"].clear()
             self.say(self["odd"], result(hellos[-1]["id"], HELLO))
 
-    def answer(self, asked: Json) -> Json:
+    def answer_to(self, asked: Json) -> Json:
         """Return the good child's result."""
         if asked["method"] == "initialize":
             return HELLO

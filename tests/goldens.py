@@ -1,4 +1,4 @@
-"""Emits files without a process: for the golden cases, and for any snapshot."""
+"""Emits the golden cases without a process."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from compilations import of_snapshot
+
 from mcpagg.approval import Approval
-from mcpagg.config import read_config
-from mcpagg.emission import emit
-from mcpagg.linking import link
-from mcpagg.options import Commands, Options
-from mcpagg.relocation import launch_rows
+from mcpagg.options import Options
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg_runtime.base.catalogue import KINDS
 
@@ -34,32 +32,7 @@ def emitted(
         Snapshot(children),
         Options(name="golden", **options),
         approve,
-    )
-
-
-def of_snapshot(
-    config: bytes,
-    snapshot: Snapshot,
-    options: Options,
-    approve: Callable[[str], Approval] = lambda digest: {},
-) -> str:
-    """Emit a config whose servers have this snapshot."""
-    spec, _ = read_config(config, source="mcp.json", folder=Path("/project"))
-    rows = launch_rows(spec, spec.folder)
-    linked, _ = link(spec, rows, snapshot, options)
-    return emit(
-        name=options.name or "mcp",
-        source="mcp.json",
-        commands=Commands(
-            "mcpagg-compile mcp.json -o server.py", "mcpagg-compile --check -o server.py"
-        ),
-        rows=rows,
-        snapshot=snapshot,
-        linked=linked,
-        options=options,
-        http=options.http(spec),
-        approve=approve,
-    )
+    ).text
 
 
 def cases() -> list[Path]:

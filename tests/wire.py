@@ -184,12 +184,12 @@ class Wire:
             message = json.dumps(message, separators=(",", ":")).encode()
         self.write(message + b"\n")
 
-    def write(self, data: bytes, timeout: float = TIMEOUT) -> None:
+    def write(self, data: bytes) -> None:
         """Send bytes, half a line or a thousand; a server that does not read them is an error."""
         assert self.process.stdin is not None
         pipe = self.process.stdin.fileno()
         os.set_blocking(pipe, False)
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + TIMEOUT
         rest = memoryview(data)
         while rest:
             if not select.select([], [pipe], [], max(0, deadline - time.monotonic()))[1]:

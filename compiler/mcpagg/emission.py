@@ -104,10 +104,7 @@ def emit(  # noqa: PLR0913 - all that a file is made of
         tables["OPTIONS"]["http"] = dict(http)
     lists = _snapshot_lists(snapshot, linked)
     texts = {table: _text(table, value) for table, value in tables.items()}
-    listed = {
-        server: {kind: _list(value) for kind, value in values.items()}
-        for server, values in lists.items()
-    }
+    listed = _listed(lists)
     if approval := approve(data_digest(_planned(name, texts, listed))):
         tables["APPROVAL"] = dict(approval)
         texts["APPROVAL"] = _text("APPROVAL", tables["APPROVAL"])
@@ -133,6 +130,23 @@ def emit(  # noqa: PLR0913 - all that a file is made of
     parts = {part: f"\n{code}" for part, code in runtime.deferred.items()}
     read_back(text, tables, lists, {"COMPILER": __version__, "PLAN": about, **parts})
     return text
+
+
+def plan_tables(
+    *,
+    name: str,
+    rows: Mapping[str, Mapping[str, Any]],
+    snapshot: Snapshot,
+    linked: Linked,
+    options: Options,
+) -> dict[str, Any]:
+    """Return the tables of a Plan, as `emit` writes them."""
+    texts = {
+        table: _text(table, value)
+        for table, value in _tables(rows, snapshot, linked, options).items()
+    }
+    lists = _listed(_snapshot_lists(snapshot, linked))
+    return {"compiler": __version__, **_planned(name, texts, lists)}
 
 
 def code_without(left_out: Collection[str]) -> tuple[str, str] | None:
@@ -179,9 +193,18 @@ def _text(table: str, value: Any) -> str:
     return json_line(value) if table.endswith("CAPABILITIES") else json_text(value)
 
 
-def _list(value: Any) -> str:
-    """Return what a server said about itself, or one of its lists, as JSON text."""
-    return list_text(value) if isinstance(value, list) else json_text(value, ONE_LINE)
+def _listed(lists: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    """Return the snapshot, {server: {kind: JSON-like value}}, with its values as JSON texts.
+
+    "server" is no list, but what a server said about itself.
+    """
+    return {
+        server: {
+            kind: list_text(value) if isinstance(value, list) else json_text(value, ONE_LINE)
+            for kind, value in values.items()
+        }
+        for server, values in lists.items()
+    }
 
 
 def _tables(

@@ -276,7 +276,7 @@ def test_a_fault_of_our_own_is_no_drift_and_shows_no_value(
 
 
 @pytest.mark.parametrize("windows", [True, False])
-def test_who_can_read_a_file_with_credentials_is_said_where_its_mode_does_not_decide(
+def test_who_can_read_credentials_is_said_where_the_mode_does_not_decide(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,

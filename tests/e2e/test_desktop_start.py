@@ -112,7 +112,7 @@ def test_what_is_printed_starts_from_a_desktop(
     starts([server.command, *server.args], env)
 
 
-def test_an_extension_asks_for_the_folders_and_the_compile_tells_those_of_this_machine(
+def test_an_extension_asks_for_folders_and_the_compile_tells_those_of_this_machine(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = home / "mcp.json"

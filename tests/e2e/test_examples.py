@@ -47,4 +47,5 @@ def test_the_demos_first_command_of_the_readme_shows_what_it_says(tmp_path: Path
     readme = (GENERATED.parent / "README.md").read_text("utf-8")
     for line in shown.splitlines()[1:4]:
         assert line in readme
-    assert json.loads(shown.split("config: ")[1])["mcpServers"]["mcp"]["args"] == ["-I", str(file)]
+    entry = shown.split("config: ")[1].splitlines()[0]  # what may follow is about this machine
+    assert json.loads(entry)["mcpServers"]["mcp"]["args"] == ["-I", str(file)]

@@ -476,7 +476,7 @@ WRITE = 'write "oauth": {"clientId": "…", "callbackPort": 8765} into its entry
 
 
 @pytest.mark.parametrize("documents", [None, True])
-def test_a_server_that_registers_nobody_is_not_asked_to_and_it_is_said_what_to_write(
+def test_a_server_that_registers_nobody_is_not_asked_and_what_to_write_is_said(
     documents: bool | None, log_in: LogIn, browser: list[bytes]
 ) -> None:
     about = {

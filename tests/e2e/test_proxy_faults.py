@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import base64
-import os
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -192,20 +190,6 @@ def test_a_client_that_does_not_read_holds_up_no_child(tmp_path: Path) -> None:
         numbers += [start_call(wire, "odd:echo", fill="x" * 50_000) for _ in range(100)]
         for number in numbers:
             assert "result" in wire.response(number)
-
-
-@pytest.mark.skipif(not os.path.exists("/proc"), reason="needs /proc")
-def test_an_idle_proxy_uses_no_processor(tmp_path: Path) -> None:
-    with served(compiled(tmp_path, {"odd": stub_entry()})) as wire:
-        call(wire, "odd:echo")
-        before = _ticks(wire.process.pid)
-        time.sleep(1)
-        assert _ticks(wire.process.pid) - before <= 2
-
-
-def _ticks(pid: int) -> int:
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return int(fields[11]) + int(fields[12])
 
 
 def test_one_start_of_a_probe_wakes_nobody(tmp_path: Path) -> None:

@@ -154,7 +154,8 @@ def test_an_answer_passes_byte_for_byte(raw: str, text: str, member: str, space:
     world.say(client, f'{{"id":{raw},"method":"tools/call","params":{{"name":"a:t"}}}}')
     if member == "error" and text == "null":  # means no error
         member = "result"
-    world.say(a, f'{{"x":{space}[],"id":3,"{member}"{space}:{space}{text}{space}}}\r')
+    [sent] = world.asked(a)
+    world.say(a, f'{{"x":{space}[],"id":{sent},"{member}"{space}:{space}{text}{space}}}\r')
     assert world.lines(client) == [f'{{"jsonrpc":"2.0","id":{raw},"{member}":{text}}}']
     assert world.idle()
 
@@ -190,12 +191,14 @@ def test_params_pass_byte_for_byte_but_for_name_and_token(
     doubled |= {json.loads(key) for key, _ in meta} & {"progressToken"}
     assume(not doubled)
     world.say(client, f'{{"id":1,"method":"tools/call","params":{params("a:t", token)}}}')
-    expected = params("t", None if token is None else "3")
+    [sent] = world.asked(a)
+    expected = params("t", None if token is None else str(sent))
     assert world.lines(a) == [
-        f'{{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{expected}}}'
+        f'{{"jsonrpc":"2.0","id":{sent},"method":"tools/call","params":{expected}}}'
     ]
     if token is not None:
-        world.say(a, '{"method":"notifications/progress","params":{"progressToken":3}}')
+        told = f'"params":{{"progressToken":{sent}}}'
+        world.say(a, f'{{"method":"notifications/progress",{told}}}')
         assert world.lines(client) == [
             '{"jsonrpc":"2.0","method":"notifications/progress",'
             f'"params":{{"progressToken":{token}}}}}'

@@ -58,8 +58,8 @@ def test_the_introduction_declares_tools_whose_list_may_change() -> None:
 
 
 def test_instructions_are_passed_on() -> None:
-    _, _, answer = introduced(plan({}, instructions='Say "é".'))
-    assert answer["instructions"] == 'Say "é".'
+    _, _, answer = introduced(plan({"s": ["t"]}, instructions={"s": 'Say "é".'}))
+    assert answer["instructions"].endswith('\n\n# s\nSay "é".')
 
 
 @pytest.mark.parametrize("params", ["", ',"params":null', ',"params":{}'])

@@ -150,7 +150,8 @@ def test_a_member_of_one_era_alone_is_left_out_of_a_list() -> None:
 
 
 def test_what_a_server_lists_after_a_handshake_alone_is_no_drift() -> None:
-    facts = {"a": {"protocol": MODERN_VERSION, "handshake": LEGACY}}
+    shaken = {"protocolVersion": LEGACY, "capabilities": {"tools": {}}}
+    facts = {"a": {"protocol": MODERN_VERSION, "handshake": shaken}}
     world = World({"a": ["x"]}, facts=facts, on_drift="refuse")
     child = world.own("a", world.client())
     reader = child.lists["tools"]

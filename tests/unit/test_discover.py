@@ -49,14 +49,14 @@ def listed(answers: Answers, kind: str = "tools", **envelope: Any) -> Json:
 
 
 def test_a_discovery_says_what_the_proxy_is() -> None:
-    answers = Answers(plan({"a": ["t"]}, instructions="words"))
+    answers = Answers(plan({"a": ["t"]}, instructions={"a": "words"}))
     assert served(answers, enveloped(request("x", "server/discover"))) == result(
         "x",
         {
             **COMPLETE,
             "supportedVersions": [MODERN_VERSION],
             "capabilities": {"tools": {"listChanged": True}},
-            "instructions": "words",
+            "instructions": answers.plan.instructions,
             "ttlMs": LIST_MILLISECONDS,
             "cacheScope": "public",
             **SIGNED,

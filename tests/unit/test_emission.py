@@ -19,8 +19,8 @@ from typing import Any
 
 import core
 import pytest
-from compilations import compilation, tool
-from goldens import GOLDEN, cases, emitted, of_snapshot
+from compilations import compilation, of_snapshot, tool
+from goldens import GOLDEN, cases, emitted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -111,7 +111,7 @@ def test_a_proxy_where_several_servers_hand_out_uris_has_what_tells_them_apart()
     capabilities: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/skills": {}}}
     children = [ChildSnapshot(name, "2025-11-25", capabilities=capabilities) for name in "ab"]
     config = b'{"mcpServers": {"a": {"command": "x"}, "b": {"command": "x"}}}'
-    text = of_snapshot(config, Snapshot(tuple(children)), Options())
+    text = of_snapshot(config, Snapshot(tuple(children)), Options()).text
     assert (
         "; without composite, entries, http, masking, narrowing, remote, repeated, urls)\n" in text
     )
@@ -190,7 +190,7 @@ def named(names: list[str]) -> dict[str, Any]:
     children = tuple(
         ChildSnapshot(name, "2025-11-25", tools=({"name": name, **tool},)) for name in names
     )
-    text = of_snapshot(json.dumps(config).encode(), Snapshot(children), Options(name=names[0]))
+    text = of_snapshot(json.dumps(config).encode(), Snapshot(children), Options(name=names[0])).text
     found = read_tables(text, ("SERVERS", "ROUTES", "CHILDREN", "SNAPSHOT", "PLAN"))
     return {
         name: json.loads(value) if isinstance(value, str) else value

@@ -13,6 +13,8 @@ from core import TOOLS_CHANGED, call, failure, notification, plan, request, resu
 from mcpagg_runtime.base.protocol import INFO_KEY
 from mcpagg_runtime.http.access import Settings
 from mcpagg_runtime.http.app import HttpApp
+from mcpagg_runtime.http.exchange import UNREAD_SECONDS
+from mcpagg_runtime.http.sessions import IDLE_SECONDS
 
 SERVERS = {"db": ["query"], "web": ["fetch"]}
 
@@ -354,13 +356,12 @@ def test_an_idle_session_makes_room_for_another(monkeypatch: pytest.MonkeyPatch)
     run(SERVERS, scenario)
 
 
-def test_sessions_that_nobody_uses_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sessions_that_nobody_uses_end() -> None:
     async def scenario(site: Site) -> None:
         idle, listening = await site.session(), await site.session()
         site.listen(listening)
         await site.rest()
-        monkeypatch.setattr("mcpagg_runtime.http.sessions.IDLE_SECONDS", -1.0)
-        await site.sessions.end_idle()
+        await site.later(IDLE_SECONDS + 1)
         assert await site.post(request(1, "ping"), idle).status() == 404
         assert await site.post(request(1, "ping"), listening).status() == 200
 
@@ -397,7 +398,6 @@ def test_a_client_that_does_not_read_loses_its_session_and_holds_up_nobody(
 
 
 def test_a_large_answer_that_is_not_read_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcpagg_runtime.http.exchange.UNREAD_SECONDS", 0.01)
     monkeypatch.setattr("mcpagg_runtime.http.exchange.PIECE_BYTES", 1000)
 
     async def scenario(site: Site) -> None:
@@ -411,7 +411,8 @@ def test_a_large_answer_that_is_not_read_is_given_up(monkeypatch: pytest.MonkeyP
         for asked in site.received(db):
             site.say(db, result(asked["id"], {"text": "x" * 5500}))
         assert await read.json() == result(2, {"text": "x" * 5500})
-        await site.until(lambda: not unread.is_open)
+        await site.later(UNREAD_SECONDS)
+        assert not unread.is_open
         assert not unread.ended
         assert await site.post(request(3, "ping"), session).json() == result(3, {})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 from typing import Any
@@ -12,6 +13,8 @@ from asgi import Answer, Site, run
 from core import call, request, result
 
 from mcpagg_runtime.http.access import BadSetting, Settings
+from mcpagg_runtime.http.app import GRACE_SECONDS
+from mcpagg_runtime.http.exchange import BODY_SECONDS
 from mcpagg_runtime.http.serving import _url, listen
 
 SERVERS = {"db": ["query"], "web": ["fetch"]}
@@ -164,12 +167,12 @@ def test_a_body_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     run(SERVERS, scenario, environ={"MCP_PROXY_MAX_BODY_BYTES": str(1 << 20)})
 
 
-def test_a_body_that_does_not_arrive_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcpagg_runtime.http.exchange.BODY_SECONDS", 0.001)
-
+def test_a_body_that_does_not_arrive_is_not_waited_for() -> None:
     async def scenario(site: Site) -> None:
         answer = site.post(request(1, "ping"))
         answer._chunks.clear()
+        await site.rest()
+        await site.later(BODY_SECONDS)
         assert await answer.status() == 408
 
     run(SERVERS, scenario)
@@ -258,16 +261,16 @@ def test_at_the_end_answers_that_are_owed_are_given_and_no_new_request_is_taken(
     run(SERVERS, scenario)
 
 
-def test_at_the_end_what_is_never_answered_is_waited_for_no_longer_than_the_bound(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("mcpagg_runtime.http.app.GRACE_SECONDS", 0.001)
-
+def test_at_the_end_what_is_never_answered_is_waited_for_no_longer_than_the_bound() -> None:
     async def scenario(site: Site) -> None:
         answer = site.post(call(1, "db:query"), await site.session())
         modern = site.stateless(call(2, "db:query"))
         await site.rest()
-        await site.app.stop()
+        stopping = asyncio.ensure_future(site.app.stop())
+        await site.rest()
+        assert not stopping.done()
+        await site.later(GRACE_SECONDS)
+        await stopping
         for one in (answer, modern):
             assert (await one.json())["error"]["message"] == "The server is stopping"
 
@@ -286,7 +289,7 @@ def test_at_the_end_what_is_never_answered_is_waited_for_no_longer_than_the_boun
         ({}, TOKEN, {}, ("127.0.0.1", 3006, "/mcp", "s3cret")),
     ],
 )
-def test_settings_of_the_command_line_come_before_the_config_and_that_before_the_environment(
+def test_the_command_line_comes_before_the_config_and_that_before_the_environment(
     given: Any, environ: Any, config: Any, expected: tuple[Any, ...]
 ) -> None:
     async def scenario(site: Site) -> None:

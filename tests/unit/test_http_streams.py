@@ -8,6 +8,9 @@ import pytest
 from asgi import Answer, Site, run
 from core import TOOLS_CHANGED, call, notification, request, result
 
+from mcpagg_runtime.http.sessions import IDLE_SECONDS
+from mcpagg_runtime.http.streams import REPLAY_SECONDS
+
 SERVERS = {"db": ["query"]}
 FETCHED = {"content": [{"type": "text", "text": "x" * 50}]}
 
@@ -24,6 +27,19 @@ async def begun(site: Site, session: str, **headers: str) -> tuple[Answer, Any, 
     db = site.up("db")
     [asked] = site.received(db)
     return answer, db, asked
+
+
+async def left(site: Site, progress: int = 0) -> tuple[str, Any, Any]:
+    """Make such a call, hang up, and have its server tell of so much progress.
+
+    Return the session, the server and what it got.
+    """
+    session = await site.session()
+    answer, db, asked = await begun(site, session)
+    await answer.hang_up()
+    for step in range(progress):
+        site.say(db, told(asked["params"]["_meta"]["progressToken"], step))
+    return session, db, asked
 
 
 def attended(site: Site) -> list[bool]:
@@ -190,19 +206,14 @@ def test_what_is_kept_has_a_bound_in_bytes_and_one_in_time(
     monkeypatch.setattr("mcpagg_runtime.http.endpoints.MAXIMUM_REPLAY_BYTES", 20000)
 
     async def scenario(site: Site) -> None:
-        session = await site.session()
-        answer, db, asked = await begun(site, session)
-        await answer.hang_up()
-        for progress in range(100):
-            site.say(db, told(asked["params"]["_meta"]["progressToken"], progress))
+        session, db, asked = await left(site, progress=100)
         site.say(db, result(asked["id"], FETCHED))
         await site.rest()
         *steps, last = await site.listen(session, "2.0").events()
         assert last == result(1, FETCHED)
         assert steps[-1] == told(7, 99)
         assert 1 < len(steps) < 20
-        monkeypatch.setattr("mcpagg_runtime.http.streams.REPLAY_SECONDS", -1.0)
-        await site.sessions.end_idle()
+        await site.later(REPLAY_SECONDS + 1)
         assert await site.listen(session, "2.0").status() == 405
 
     run(SERVERS, scenario, patience=0)
@@ -214,9 +225,7 @@ def test_of_an_answer_that_is_too_large_to_be_kept_it_is_said_that_it_is_lost(
     monkeypatch.setattr("mcpagg_runtime.http.endpoints.MAXIMUM_REPLAY_BYTES", 2000)
 
     async def scenario(site: Site) -> None:
-        session = await site.session()
-        answer, db, asked = await begun(site, session)
-        await answer.hang_up()
+        session, db, asked = await left(site)
         site.say(db, result(asked["id"], {"content": "x" * 2000}))
         await site.rest()
         [ended] = await site.listen(session, "2.0").events()
@@ -232,11 +241,7 @@ def test_what_is_kept_for_all_sessions_has_a_bound_of_which_each_has_its_share(
     monkeypatch.setattr("mcpagg_runtime.http.sessions.MAXIMUM_REPLAYS_BYTES", 20000)
 
     async def scenario(site: Site) -> None:
-        session = await site.session()
-        answer, db, asked = await begun(site, session)
-        await answer.hang_up()
-        for progress in range(100):
-            site.say(db, told(asked["params"]["_meta"]["progressToken"], progress))
+        session, _, _ = await left(site, progress=100)
         await site.rest()
         kept = len(site.sessions.find(session).replay)
         assert 1 < kept < 20
@@ -248,18 +253,15 @@ def test_what_is_kept_for_all_sessions_has_a_bound_of_which_each_has_its_share(
     run(SERVERS, scenario, patience=0)
 
 
-def test_a_session_whose_calls_nobody_waits_for_is_idle_and_its_end_cancels_them(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_session_whose_calls_nobody_waits_for_is_idle_and_its_end_cancels_them() -> None:
     async def scenario(site: Site) -> None:
         session = await site.session()
         answer, db, asked = await begun(site, session)
         await answer.status()
-        monkeypatch.setattr("mcpagg_runtime.http.sessions.IDLE_SECONDS", -1.0)
-        await site.sessions.end_idle()
+        await site.later(IDLE_SECONDS + 1)
         assert len(site.sessions) == 1
         await answer.hang_up()
-        await site.sessions.end_idle()
+        await site.later(IDLE_SECONDS + 1)
         assert len(site.sessions) == 0
         cancelled = notification("notifications/cancelled", {"requestId": asked["id"]})
         assert site.received(db) == [cancelled]

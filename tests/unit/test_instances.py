@@ -139,7 +139,7 @@ def test_clients_that_can_be_asked_nothing_share_an_instance_that_is_told_so() -
     assert shared.world.stopped == [("a", "did not finish its handshake within 60 s")]
 
 
-def test_the_instance_that_has_asked_stays_with_its_client_and_each_other_one_has_its_own() -> None:
+def test_the_instance_that_has_asked_is_its_clients_and_each_other_one_anothers() -> None:
     shared = Shared()
     shared.answer(shared.main, shared.asked())
     others = [shared.client() for _ in range(2)]
@@ -155,7 +155,7 @@ def test_the_instance_that_has_asked_stays_with_its_client_and_each_other_one_ha
     assert len(shared.sent(shared.first)) == 1
 
 
-def test_a_call_that_waited_when_the_server_asked_first_goes_to_an_instance_of_its_own() -> None:
+def test_a_call_that_waited_when_the_server_first_asked_gets_its_own_instance() -> None:
     shared = Shared()
     other = shared.client()
     shared.sent(shared.first)
@@ -250,15 +250,20 @@ def test_few_requests_without_a_session_share_few_instances() -> None:
     assert [*shared.world.router.servers["a"]] == [shared.main]
 
 
-def test_clients_beyond_the_limit_take_turns_while_a_question_is_open(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def crowded(monkeypatch: pytest.MonkeyPatch) -> tuple[Shared, Client, Client, Child]:
+    """Return a world with one instance for two clients, of which the first has called it."""
     monkeypatch.setattr(module, "MAXIMUM_INSTANCES", 1)
     shared = Shared()
     shared.answer(shared.main, shared.asked())
     one, two = shared.client(), shared.client()
     shared.sent(one)
-    child = shared.own(one)
+    return shared, one, two, shared.own(one)
+
+
+def test_clients_beyond_the_limit_take_turns_while_a_question_is_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shared, one, two, child = crowded(monkeypatch)
     [number] = shared.got(child)
     shared.asks(child)
     [question] = shared.questions(one)
@@ -278,12 +283,7 @@ def test_clients_beyond_the_limit_take_turns_while_a_question_is_open(
 def test_clients_beyond_the_limit_that_call_at_once_are_asked_one_after_the_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "MAXIMUM_INSTANCES", 1)
-    shared = Shared()
-    shared.answer(shared.main, shared.asked())
-    one, two = shared.client(), shared.client()
-    shared.sent(one)
-    child = shared.own(one)
+    shared, one, two, child = crowded(monkeypatch)
     shared.answer(child, *shared.got(child))
     for _ in range(2):
         [number] = shared.sent(one, child=child)
@@ -303,12 +303,7 @@ def test_clients_beyond_the_limit_that_call_at_once_are_asked_one_after_the_othe
 def test_a_call_that_waits_for_a_question_goes_as_soon_as_that_is_closed(
     way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MAXIMUM_INSTANCES", 1)
-    shared = Shared()
-    shared.answer(shared.main, shared.asked())
-    one, two = shared.client(), shared.client()
-    shared.sent(one)
-    child = shared.own(one)
+    shared, one, two, child = crowded(monkeypatch)
     shared.got(child)
     shared.asks(child)
     [question] = shared.questions(one)
@@ -348,7 +343,7 @@ def test_a_first_call_keeps_others_waiting_for_a_moment_and_once() -> None:
     assert len(shared.sent(shared.client(), "u")) == 1
 
 
-def test_a_first_call_behind_another_one_keeps_others_waiting_no_longer_than_its_moment() -> None:
+def test_a_first_call_behind_another_one_keeps_others_waiting_for_a_moment() -> None:
     shared = Shared()
     second, third = shared.client(), shared.client()
     [number] = shared.sent(shared.first)
@@ -395,15 +390,15 @@ def test_a_question_that_stays_for_two_ends_both_calls_by_name() -> None:
     assert shared.world.idle()
 
 
-def test_what_a_call_asks_of_a_client_that_can_be_asked_nothing_is_asked_of_nobody_else() -> None:
+def test_what_is_asked_in_the_call_of_a_client_that_can_be_asked_nothing_is_refused() -> None:
     shared = Shared()
     dumb = shared.client({})
-    shared.sent(shared.first)
+    [number] = shared.sent(shared.first)
     shared.world.wait(ALONE_SECONDS)
     shared.sent(dumb)
     shared.asks()
     assert shared.questions(shared.first) == []
-    shared.answer(shared.main, 3)
+    shared.answer(shared.main, number)
     refused = failure("q", -32601, "Method not found: elicitation/create")
     assert shared.world.received(shared.main) == [refused]
 
@@ -522,7 +517,7 @@ def test_what_one_clients_instance_lists_changes_no_other_ones_list(on_drift: st
     assert [one["name"] for one in listed] == ["a:t", "a:u"]
 
 
-def test_a_spare_instance_that_has_ended_or_is_at_a_strangers_call_is_given_to_nobody() -> None:
+def test_a_spare_instance_that_ended_or_is_at_a_strangers_call_is_given_to_nobody() -> None:
     shared = Shared()
     shared.answer(shared.main, shared.asked())
 
@@ -544,7 +539,7 @@ def test_a_spare_instance_that_has_ended_or_is_at_a_strangers_call_is_given_to_n
     assert instance()[1] is not second
 
 
-def test_what_the_instance_of_one_client_asks_outside_of_its_calls_is_for_that_client() -> None:
+def test_what_the_instance_of_one_client_asks_outside_of_calls_is_for_it() -> None:
     shared = Shared()
     shared.answer(shared.main, shared.asked())
     shared.world.lines(shared.first)
@@ -580,7 +575,8 @@ def test_what_an_instance_says_reaches_its_own_client_alone() -> None:
 
 # --- Servers of both eras ---------------------------------------------------------------------
 
-BOTH = {"a": {"protocol": "2026-07-28", "handshake": "2025-06-18"}}
+SHAKEN = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}}
+BOTH = {"a": {"protocol": "2026-07-28", "handshake": SHAKEN}}
 
 
 def test_a_server_of_both_eras_is_spoken_to_in_the_era_of_the_client() -> None:

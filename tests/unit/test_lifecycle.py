@@ -128,8 +128,10 @@ def test_a_child_is_greeted_as_the_client_that_it_is_started_for() -> None:
         INITIALIZED,
     )
     world.do(world.core.child_up(world["a"]))
+    [hello] = world.asked(world["a"], "initialize")
     assert world.lines(world["a"]) == [
-        '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18",'
+        f'{{"jsonrpc":"2.0","id":{hello},"method":"initialize",'
+        '"params":{"protocolVersion":"2025-06-18",'
         '"capabilities":{"roots":{"x":1e999}},"clientInfo":{"name":"c","x":1.0}}}'
     ]
 
@@ -227,7 +229,8 @@ def test_a_second_answer_to_the_handshake_is_dropped() -> None:
     world = World({"a": ["t"]})
     world.client()
     a = world.up("a")
-    world.say(a, result(1, {}), failure(1, -32600, "twice"))
+    [hello] = world.asked(a, "initialize")
+    world.say(a, result(hello, {}), failure(hello, -32600, "twice"))
     assert (world.lines(a), world.stopped, a.state) == ([], [], READY)
 
 

@@ -126,7 +126,7 @@ def test_an_extension_is_declared_where_its_methods_can_be_routed() -> None:
 
 
 @pytest.mark.parametrize("settings", [True, None, "yes", [], 1])
-def test_settings_of_an_extension_for_which_clients_refuse_the_handshake_are_not_declared(
+def test_settings_for_which_clients_refuse_the_handshake_are_not_declared(
     settings: Any,
 ) -> None:
     own = {"extensions": {"com.example/own": settings, SKILLS.capability: settings}}
@@ -186,7 +186,7 @@ def test_a_server_of_which_the_filters_leave_no_tool_is_named(globs: list[str]) 
     assert linked(server, hide={"a": ["*"]})[1] == []  # said when the config was read
 
 
-def test_a_page_of_two_servers_is_listed_twice_without_a_warning_unless_one_hides_it() -> None:
+def test_a_page_of_two_servers_is_listed_twice_unless_one_hides_it() -> None:
     page = "ui://w/main.html"
     resources: tuple[Json, ...] = ({"uri": page, "name": "r"},)
     children = [ChildSnapshot(name, LEGACY, resources=resources) for name in "ab"]

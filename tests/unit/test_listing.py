@@ -117,9 +117,7 @@ def marked(mark: Any, kind: Any = "string") -> Any:
         ({"patternProperties": marked("x")["properties"]}, "that stands at no argument"),
     ],
 )
-def test_a_tool_with_a_mark_for_headers_that_is_not_valid_is_left_out_where_there_are_headers(
-    schema: Any, why: str
-) -> None:
+def test_a_tool_whose_mark_for_headers_is_not_valid_is_left_out(schema: Any, why: str) -> None:
     page = json.dumps({"tools": [{"name": "t", "inputSchema": schema}, {"name": "last"}]})
     over_http, elsewhere = Listing(TOOLS, "a", is_modern=True, over_http=True), Listing(TOOLS, "a")
     over_http.take(page)

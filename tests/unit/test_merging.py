@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from compilations import of_snapshot
 from core import Json, tool
-from goldens import of_snapshot
 
 from mcpagg.options import Options
 from mcpagg.problems import ConfigError
@@ -39,7 +39,7 @@ CHILDREN = {
 def emitted(config: dict[str, Json], children: dict[str, ChildSnapshot]) -> str:
     """Return what is compiled for servers."""
     snapshot = Snapshot(tuple(children.values()))
-    return of_snapshot(json.dumps({"mcpServers": config}).encode(), snapshot, Options())
+    return of_snapshot(json.dumps({"mcpServers": config}).encode(), snapshot, Options()).text
 
 
 def updated(name: str) -> tuple[dict[str, Json], dict[str, ChildSnapshot]]:

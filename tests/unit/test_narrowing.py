@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from core import Json, World, call, enveloped, plan, request, result, tool
+from core import Json, World, call, enveloped, plan, request, tool
 
 from mcpagg.overlays import merged
 from mcpagg_runtime.base.answers import Answers
@@ -84,7 +84,6 @@ def test_a_variable_of_a_server_outside_is_kept_from_those_within() -> None:
     given = plan(
         SERVERS,
         rows={"web": {"env": {"K": "${TOKEN}"}}},
-        facts={"web": {"needs": ["TOKEN"]}},
         profiles={"sales": SALES},
     )
     assert given.needs == ["TOKEN"]
@@ -130,12 +129,13 @@ def test_what_nobody_chose_for_gets_the_default_profile() -> None:
     assert tools_of(narrowed(given, None)) == ["web:fetch"]
 
 
-def test_a_profile_has_its_own_instructions_and_a_server_that_lacks_something_stays_down() -> None:
-    given = plan(SERVERS, profiles={"cursor": SALES}, instructions="All.")
+def test_a_profile_has_its_own_instructions_and_the_outages_of_before() -> None:
+    given = plan(SERVERS, profiles={"cursor": SALES}, instructions={"db": "D.", "web": "W."})
     before = Answers(given)
     before.outages.add("db")
     answers, _ = choose(given, before, json.dumps(hello("cursor")).encode())
-    assert answers.plan.instructions == "cursor"
+    assert "# web" in given.instructions
+    assert answers.plan.instructions.partition("\n\n")[2] == "# db\nD."
     assert "db" in answers.outages
     assert json.loads(answers.plan.capabilities)["tools"] == {"listChanged": True}
 
@@ -164,7 +164,7 @@ def test_an_overlay_stands_on_a_list_that_changed() -> None:
     world = World({"a": [OWN]}, overlays={"a": {"x": OVERLAY}})
     client, a = world.client(), world.up("a", [{**OWN, "description": "New."}, "z"])
     world.wait(SETTLE_SECONDS)
-    world.say(a, result(3, {"tools": [{**OWN, "description": "New."}, tool("z")]}))
+    world.answer(a, {"tools": [{**OWN, "description": "New."}, tool("z")]}, "tools/list")
     [said] = world.said
     assert "+z" in said
     assert "~x" in said

@@ -198,13 +198,17 @@ def test_a_cookie_is_sent_where_and_while_its_server_says(line: str, url: str, s
     assert cookies.header(Address(url), "") == sent
 
 
-def test_a_cookie_is_replaced_and_ended_by_one_of_its_name_and_there_are_only_so_many() -> None:
+def test_a_cookie_is_replaced_and_ended_by_one_of_its_name() -> None:
     cookies = Cookies()
     cookies.take(["a=1; Path=/", "a=2", "b=3; Path=/", "a=4; Path=/"], AT)
     assert cookies.header(AT, "") == "a=2; b=3; a=4"
     assert cookies.header(AT, "b=own") == "b=own; a=2; a=4"
     cookies.take(["a=; Max-Age=0", "b=; Path=/; Expires=Thu, 01 Jan 1970 00:00:00 GMT"], AT)
     assert cookies.header(AT, "") == "a=4"
+
+
+def test_there_are_only_so_many_cookies() -> None:
+    cookies = Cookies()
     cookies.take([f"n{number}=" for number in range(200)], AT)
     assert len(cookies.header(AT, "").split("; ")) == MAXIMUM_COOKIES
 
@@ -343,7 +347,7 @@ def test_a_session_that_is_lost_while_nothing_is_called_is_opened_again_at_once(
         elif request.verb == "GET" and request.headers["mcp-session-id"] != lives[-1]:
             request.reply(404, "session not found")
         elif request.verb == "GET" and len(lives) == 1:
-            request.stream(b"retry: 0\n\n")
+            request.stream(b"retry: 0\nid: 1\n\n")
             lives.append("lost")
         elif request.verb == "GET":
             request.stream('{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}')
@@ -364,14 +368,15 @@ def test_a_stream_on_which_no_endpoint_comes_is_told_with_its_url() -> None:
     def behave(request: Request) -> None:
         if request.verb == "GET":
             request.stream(b": ping\n\n")
+            skip(LIMIT)
             request.wait_for_hangup()
 
-    with Remote(behave) as server:
+    with Remote(behave) as server, forward() as skip:
         text = json.dumps({"mcpServers": {"far": {"type": "sse", "url": server.url}}}).encode()
         spec, _ = read_config(text, source="mcp.json", folder=Path("/"))
-        why = "did not answer initialize within 0.5 s at {}: no `endpoint` event came"
-        [failure] = discover(spec, {}, connect_timeout=0.5).failures
-        assert why.format(server.url) in failure.what
+        why = f"did not answer initialize within {LIMIT:g} s at {server.url}: no `endpoint` event"
+        [failure] = discover(spec, {}, connect_timeout=LIMIT).failures
+        assert why in failure.what
 
 
 def test_nothing_that_only_a_program_has_is_said_of_a_server_behind_a_url() -> None:

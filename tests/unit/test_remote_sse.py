@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from remotes import HELLO, PATIENCE, Remote, Request, Talk
-
-from mcpagg_runtime.remote import events
 
 
 class Events:
@@ -29,7 +28,7 @@ class Events:
         if request.verb == "GET":
             self.streams.append(request)
             endpoint = self.endpoint.format(len(self.streams))
-            lines = ["event: endpoint", f"data: {endpoint}", "", ""]
+            lines = ["retry: 0", "event: endpoint", f"data: {endpoint}", "", ""]
             request.stream(self.end.join(lines).encode())
             request.wait_for_hangup()
             return
@@ -44,6 +43,19 @@ class Events:
     def say(self, text: str) -> None:
         """Send a message."""
         self.streams[-1].send(f"event: message{self.end}data: {text}{self.end * 2}".encode())
+
+
+def refusing(status: int) -> Callable[[Request], None]:
+    """Return a server that refuses each call with this status."""
+    plain = Events()
+
+    def behave(request: Request) -> None:
+        if request.method == "tools/call":
+            request.reply(status)
+        else:
+            plain(request)
+
+    return behave
 
 
 def talk_to(server: Remote, **headers: str) -> Talk:
@@ -101,20 +113,12 @@ def test_a_server_without_such_a_stream_is_told(status: int, kind: str, words: s
 
 
 def test_a_message_that_is_refused_fails_alone() -> None:
-    plain = Events()
-
-    def behave(request: Request) -> None:
-        if request.method == "tools/call":
-            request.reply(413)
-        else:
-            plain(request)
-
-    with Remote(behave) as server, talk_to(server) as talk:
+    with Remote(refusing(413)) as server, talk_to(server) as talk:
         assert "too large" in talk.greet().failure("tools/call")
         talk.call("tools/list")
 
 
-def test_what_is_in_flight_when_the_stream_breaks_fails_and_the_next_call_opens_it_again() -> None:
+def test_a_stream_that_breaks_fails_its_calls_and_the_next_one_opens_it_again() -> None:
     behave = Events(breaks="tools/call")
     with Remote(behave) as server, talk_to(server) as talk:
         talk.greet()
@@ -131,7 +135,7 @@ def test_what_is_in_flight_when_the_stream_breaks_fails_and_the_next_call_opens_
 @pytest.mark.parametrize(
     ("status", "text"), [(404, "Could not find session"), (400, "Invalid session ID")]
 )
-def test_a_session_that_the_server_knows_no_more_is_opened_again_though_its_stream_lives(
+def test_a_session_that_the_server_has_lost_is_opened_again_though_its_stream_lives(
     status: int, text: str
 ) -> None:
     """The call that finds out was not acted upon, so it is made again."""
@@ -154,22 +158,13 @@ def test_a_session_that_the_server_knows_no_more_is_opened_again_though_its_stre
 
 
 def test_a_session_that_is_lost_at_once_again_fails_the_call() -> None:
-    plain = Events()
-
-    def behave(request: Request) -> None:
-        if request.method == "tools/call":
-            request.reply(404)
-        else:
-            plain(request)
-
-    with Remote(behave) as server, talk_to(server) as talk:
+    with Remote(refusing(404)) as server, talk_to(server) as talk:
         assert "not even a new one" in talk.greet().failure("tools/call")
         assert len(server.of("tools/call")) == 2
         talk.call("tools/list")
 
 
-def test_the_stream_is_opened_again_though_nobody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events, "FIRST_REOPENING_SECONDS", 0.01)
+def test_the_stream_is_opened_again_though_nobody_asks() -> None:
     behave = Events()
     with Remote(behave) as server, talk_to(server) as talk:
         talk.greet()

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import socket
-import sys
 import threading
 from collections.abc import Callable
 from http.client import HTTPConnection
-from pathlib import Path
 
 import pytest
 from remotes import PATIENCE, Remote, Request, Talk
 
 from mcpagg_runtime.remote import connections, events, streamable, transport
 from mcpagg_runtime.remote.connections import Address
-from mcpagg_runtime.remote.login import Login
 
 
 def test_a_handshake_comes_first_and_the_session_goes_with_all_that_follows() -> None:
@@ -395,7 +391,7 @@ def test_a_body_has_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
         talk.call("tools/list")
 
 
-# Redirects
+# --- Redirects ------------------------------------------------------------------------------
 
 
 def test_a_redirect_within_the_origin_is_followed_with_the_same_body() -> None:
@@ -444,169 +440,7 @@ def test_a_circle_of_redirects_has_an_end() -> None:
         assert "redirects in a circle" in talk.end()
 
 
-# Sessions
-
-
-class Forgetful:
-    """A server with sessions, which it forgets when told to."""
-
-    def __init__(self, status: int = 404, text: str = "Session not found") -> None:
-        self.status = status
-        self.text = text
-        self.session = 0
-        self.refuses = False
-
-    def __call__(self, request: Request) -> None:
-        if request.method == "initialize":
-            if self.refuses:
-                return request.reply(503)
-            self.session += 1
-            request.result(
-                {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {}},
-                Mcp_Session_Id=f"s-{self.session}",
-            )
-        elif request.verb == "POST" and request.headers.get("mcp-session-id") != (
-            f"s-{self.session}"
-        ):
-            request.reply(self.status, json.dumps({"error": self.text}), "application/json")
-        return None
-
-
-@pytest.mark.parametrize(
-    ("status", "text"), [(404, "Session not found"), (400, "Bad Request: No valid session ID")]
-)
-def test_a_lost_session_is_opened_again_once_for_all_calls(status: int, text: str) -> None:
-    behave = Forgetful(status, text)
-    with Remote(behave) as server, Talk(server.url) as talk:
-        talk.greet().call("tools/list")
-        behave.session = 7
-        for number in [talk.ask("tools/call") for _ in range(5)]:
-            talk.answer(number)
-        assert behave.session == 8
-        assert talk.renewals == 1
-        assert len(server.of("initialize")) == 2
-        assert len(server.of("notifications/initialized")) == 2
-        known = [r for r in server.of("tools/call") if r.headers["mcp-session-id"] == "s-8"]
-        assert len(known) == len({request.id for request in known}) == 5
-
-
-def test_a_session_that_cannot_be_opened_again_fails_the_call() -> None:
-    behave = Forgetful()
-    with Remote(behave) as server, Talk(server.url) as talk:
-        talk.greet()
-        behave.session, behave.refuses = 7, True
-        assert "answered with 503" in talk.failure("tools/call")
-        behave.refuses = False
-        talk.call("tools/call")
-
-
-def test_a_session_that_is_lost_at_once_again_fails_the_call() -> None:
-    def behave(request: Request) -> None:
-        if request.method == "tools/call":
-            request.reply(404)
-
-    with Remote(behave) as server, Talk(server.url) as talk:
-        assert "not even a new one" in talk.greet().failure("tools/call")
-        assert len(server.of("tools/call")) == 2
-
-
-def test_without_a_session_404_is_the_answer() -> None:
-    def behave(request: Request) -> None:
-        if request.method == "tools/call":
-            request.reply(404)
-
-    with Remote(behave, session="") as server, Talk(server.url) as talk:
-        assert "check the path" in talk.greet().failure("tools/call")
-        assert len(server.of("initialize")) == 1
-
-
-# Resumption
-
-
-def test_a_stream_that_breaks_off_is_resumed_behind_its_last_event() -> None:
-    def behave(request: Request) -> None:
-        if request.method == "tools/call":
-            request.stream(b"retry: 0\nid: 1\ndata:\n\n")
-        elif request.verb == "GET" and request.headers.get("last-event-id") == "1":
-            progress = '{"jsonrpc":"2.0","method":"notifications/progress"}'
-            request.stream(f"id: 2\ndata: {progress}\n\n".encode())
-        elif request.verb == "GET" and request.headers.get("last-event-id") == "2":
-            call = server.of("tools/call")[0]
-            request.stream(f"id: 3\ndata: {call.response({})}\n\n".encode())
-
-    with Remote(behave) as server, Talk(server.url) as talk:
-        talk.greet().call("tools/call")
-        assert len(server.of("tools/call")) == 1
-        assert [m.method for m in talk.messages if m.method] == ["notifications/progress"]
-
-
-def test_a_stream_that_is_not_resumed_fails_its_call() -> None:
-    def behave(request: Request) -> None:
-        if request.method == "tools/call":
-            request.stream(b"retry: 0\nid: 1\ndata:\n\n")
-
-    with Remote(behave) as server, Talk(server.url) as talk:
-        assert "does not resume it (405)" in talk.greet().failure("tools/call")
-
-
-# The stream of the server's own messages
-
-
-def test_what_the_server_says_of_its_own_accord_is_heard() -> None:
-    ping = '{"jsonrpc":"2.0","id":"p","method":"ping"}'
-
-    def behave(request: Request) -> None:
-        if request.verb == "GET":
-            request.stream(ping)
-            request.wait_for_hangup()
-
-    with Remote(behave) as server:
-        with Talk(server.url) as talk:
-            talk.greet()
-            assert talk.notified("ping").id == "p"
-            get = server.wait("GET")
-            assert get.headers["mcp-session-id"] == "s-1"
-            assert get.headers["accept"] == "text/event-stream"
-        assert len(server.of("DELETE")) == 1
-
-
-def test_the_stream_is_opened_again_behind_its_last_event() -> None:
-    def behave(request: Request) -> None:
-        if request.verb == "GET":
-            request.stream(b"retry: 0\nid: %d\ndata: {}\n\n" % len(server.of("GET")))
-
-    with Remote(behave) as server, Talk(server.url) as talk:
-        talk.greet()
-        server.wait("GET", 3)
-        ids = [request.headers.get("last-event-id") for request in server.of("GET")[:3]]
-        assert ids == [None, "1", "2"]
-
-
-@pytest.mark.parametrize(
-    ("status", "kind", "body"),
-    [(404, "", ""), (405, "", ""), (200, "text/html", "<html>"), (200, "application/json", "{}")],
-)
-def test_a_server_without_such_a_stream_is_asked_once(status: int, kind: str, body: str) -> None:
-    def behave(request: Request) -> None:
-        if request.verb == "GET":
-            request.reply(status, body, kind)
-
-    with Remote(behave) as server, Talk(server.url) as talk:
-        talk.greet()
-        server.wait("GET")
-        for _ in range(3):
-            talk.call("tools/list")
-        assert len(server.of("GET")) == 1
-
-
-def test_streams_that_end_at_once_are_opened_ever_more_rarely() -> None:
-    reader = events.EventReader()
-    pauses = [events.reopening_pause(reader, vain) for vain in range(2000)]
-    assert pauses[:4] == [1.0, 2.0, 4.0, 8.0]
-    assert max(pauses) == 60.0
-
-
-# Cancellation
+# --- Cancellation ---------------------------------------------------------------------------
 
 
 def test_a_call_that_is_cancelled_is_taken_back_by_name_and_its_stream_closed() -> None:
@@ -644,7 +478,7 @@ def test_a_modern_call_is_cancelled_by_closing_its_stream() -> None:
         assert server.of("notifications/cancelled") == []
 
 
-# Without a handshake
+# --- Without a handshake --------------------------------------------------------------------
 
 
 def test_a_modern_request_says_in_its_headers_what_it_is() -> None:
@@ -661,7 +495,7 @@ def test_a_modern_request_says_in_its_headers_what_it_is() -> None:
 
 
 def test_a_stream_of_news_is_opened_again_and_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events, "FIRST_REOPENING_SECONDS", 0.01)
+    monkeypatch.setattr(events, "FIRST_REOPENING_SECONDS", 0.0)
 
     def behave(request: Request) -> None:
         if request.method == "subscriptions/listen":
@@ -678,104 +512,7 @@ def test_a_stream_of_news_is_opened_again_and_that_is_told(monkeypatch: pytest.M
         assert talk.failures == {}
 
 
-# Logins
-
-
-def logged_in(url: str, folder: Path, monkeypatch: pytest.MonkeyPatch, token: str) -> Login:
-    monkeypatch.setenv("XDG_STATE_HOME", str(folder))
-    monkeypatch.setenv("LOCALAPPDATA", str(folder))
-    login = Login(url)
-    login.save(record(token))
-    return login
-
-
-def record(token: str) -> dict[str, str]:
-    return {"token_endpoint": "https://a.example/", "client_id": "c", "access_token": token}
-
-
-@pytest.mark.skipif(sys.platform == "darwin", reason="the state folder there is no variable's")
-def test_a_login_goes_with_every_request_and_is_refreshed_when_it_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def behave(request: Request) -> None:
-        # Not of the stream that belongs to no request: nobody knows when that is asked for.
-        if request.verb == "POST" and request.headers["authorization"] != f"Bearer {valid[-1]}":
-            request.reply(401)
-
-    valid = ["first"]
-    with Remote(behave) as server:
-        login = logged_in(server.url, tmp_path, monkeypatch, "first")
-        with Talk(server.url) as talk:
-            talk.greet().call("tools/list")
-            valid.append("second")
-            login.save(record("second"))
-            talk.call("tools/list")
-            valid.append("third")
-            assert "to log in, run `mcpagg-compile --login" in talk.failure("tools/list")
-        sent = [request.headers["authorization"] for request in server.of("tools/list")]
-        assert sent == ["Bearer first", "Bearer first", "Bearer second", "Bearer second"]
-
-
-@pytest.mark.skipif(sys.platform == "darwin", reason="the state folder there is no variable's")
-def test_a_login_that_cannot_be_refreshed_now_is_told_with_what_helps_if_that_lasts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with Remote(lambda request: request.reply(401)) as server:
-        login = logged_in(server.url, tmp_path, monkeypatch, "first")
-        away = {"token_endpoint": "http://127.0.0.1:9/token", "refresh_token": "r"}
-        login.save({**record("first"), **away})
-        with Talk(server.url) as talk:
-            talk.ask("initialize")
-            why = talk.end()
-    assert "cannot be refreshed now: the authorization server cannot be reached" in why
-    assert "if that lasts, run `mcpagg-compile --login" in why
-
-
-@pytest.mark.skipif(sys.platform == "darwin", reason="the state folder there is no variable's")
-@pytest.mark.parametrize(
-    ("challenge", "with_login", "without"),
-    [
-        (
-            'Bearer error="insufficient_scope", scope="files:read files:write"',
-            "its login lacks the scope 'files:read files:write'; add it to `scopes` in `oauth` of "
-            "its entry, and run `mcpagg-compile --login",
-            "these credentials lack the scope 'files:read files:write'",
-        ),
-        ('Bearer error="insufficient_scope"', "not allowed this", "not allowed this"),
-        ('Bearer scope="files:read"', "not allowed this", "not allowed this"),
-    ],
-)
-def test_a_scope_that_is_lacking_is_named(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    challenge: str,
-    with_login: str,
-    without: str,
-) -> None:
-    def behave(request: Request) -> None:
-        if request.method == "tools/call":
-            request.reply(403, WWW_Authenticate=challenge)
-
-    with Remote(behave) as server:
-        logged_in(server.url, tmp_path, monkeypatch, "issued-token")
-        with Talk(server.url) as talk:
-            assert with_login in talk.greet().failure("tools/call")
-            talk.call("tools/list")
-        with Talk(server.url, {"Authorization": "Bearer x"}) as talk:
-            assert without in talk.greet().failure("tools/call")
-
-
-def test_credentials_of_the_config_come_before_a_login(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with Remote() as server:
-        logged_in(server.url, tmp_path, monkeypatch, "mine")
-        with Talk(server.url.replace("http://", "http://user:pass%20word@")) as talk:
-            talk.greet()
-        assert server.requests[0].headers["authorization"] == "Basic dXNlcjpwYXNzIHdvcmQ="
-
-
-# Its end
+# --- Its end --------------------------------------------------------------------------------
 
 
 def test_without_a_thread_to_be_had_the_life_is_over_and_whoever_reads_says_so(
@@ -800,4 +537,3 @@ def test_a_server_that_does_not_take_the_end_of_its_session_is_left(
         with Talk(server.url) as talk:
             talk.greet()
         assert talk.connection.gone.is_set()
-        server.wait("DELETE")

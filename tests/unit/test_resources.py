@@ -140,8 +140,10 @@ def test_a_resource_that_is_listed_is_its_servers_alone() -> None:
 
 
 def test_without_anybody_to_ask_there_is_no_such_resource() -> None:
-    world = World({"a": ["t"]}, declares={"a": {}}, capabilities=DECLARED)
-    assert world.ask(world.client(), about(1, "read")) == NOT_FOUND
+    world = World({"a": ["t"]}, capabilities=DECLARED)
+    client = world.client()
+    world.ready("a", {"tools": {}})
+    assert world.ask(client, about(1, "read")) == NOT_FOUND
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import base64
 import json
 import os
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -85,13 +86,16 @@ WITH_SERVERS = {"runtime.tool.calling": {"call_tool"}}
 """Where texts of servers are at hand all the same: the functions that complain of others."""
 
 
-def sources() -> Iterator[tuple[str, ast.Module]]:
-    """Yield each module of both packages."""
+@cache
+def sources() -> list[tuple[str, ast.Module]]:
+    """Return each module of both packages."""
+    found = []
     for label, package in (("compiler", mcpagg), ("runtime", mcpagg_runtime)):
         root = Path(str(package.__file__)).parent
         for path in sorted(root.rglob("*.py")):
             parts = path.relative_to(root).with_suffix("").parts
-            yield ".".join([label, *parts]), ast.parse(path.read_text("utf-8"))
+            found.append((".".join([label, *parts]), ast.parse(path.read_text("utf-8"))))
+    return found
 
 
 def found(inside: str, node: ast.AST, leaves: Callable[[ast.AST], bool]) -> Iterator[str]:
@@ -140,7 +144,8 @@ def test_nothing_that_a_server_has_said_is_complained_of_where_no_secret_is_know
 
 def test_only_one_method_writes_to_the_stderr_of_an_engine() -> None:
     def sends(node: ast.AST) -> bool:
-        return isinstance(node, ast.Attribute) and ast.unparse(node) == "self._stderr.send"
+        is_send = isinstance(node, ast.Attribute) and node.attr == "send"
+        return is_send and ast.unparse(node) == "self._stderr.send"
 
     senders = [way for module, tree in sources() for way in found(module, tree, sends)]
     assert senders == ["runtime.serve.engine.Engine.say"]

@@ -190,14 +190,6 @@ def test_log_and_environment(tmp_path: Path) -> None:
     assert received(log)[0]["method"] == "initialize"
 
 
-def test_it_stops_reading() -> None:
-    with opened(tools=["stop_reading"]) as wire:
-        call(wire, "stop_reading")
-        with pytest.raises(TimeoutError, match="were not read"):
-            wire.write(b" " * 1_000_000, timeout=0.2)
-        wire.kill()
-
-
 def test_close_leaves_nothing_running() -> None:
     stubborn = {"eof": [{"hang": True}]}
     with opened(tools=["spawn"], at=stubborn, sigterm="ignore") as wire:

@@ -182,9 +182,10 @@ class ModernChildPort:
         """By the id that the router knows them by."""
         self._streams = Streams(connection, self._own, self._say)
 
-    def __len__(self) -> int:
-        """Return how many requests of the router have not ended."""
-        return len(self._pending)
+    @property
+    def is_idle(self) -> bool:
+        """Whether all requests of the router have ended."""
+        return not self._pending
 
     # From the router to the child
 

@@ -252,9 +252,10 @@ class ModernClients:
         self._suspended: dict[str, PendingCall] = {}
         """Those whose client is to answer, by request state."""
 
-    def __len__(self) -> int:
-        """Return how many requests there are that have not ended."""
-        return len(self._calls) + len(self._subscriptions) + len(self._suspended)
+    @property
+    def is_idle(self) -> bool:
+        """Whether all requests have ended."""
+        return not (self._calls or self._subscriptions or self._suspended)
 
     def receive(self, client: Client, message: Message) -> bool:
         """Take a message of a client if it is a modern one; return whether it was."""

@@ -211,10 +211,14 @@ class Child:
         self._send_on()
         self._sleep_if_idle(now)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether it owes something, or is owed it."""
+        return bool(self.connection.owed() or self.calls.any_waits or self.requests.are_open)
+
     def _sleep_if_idle(self, now: float) -> None:
         """End it if it has had nothing to do for long enough; the next call starts it again."""
-        owes = self.connection.owed() or self.calls.any_waits or self.requests.are_open
-        busy = bool(owes or self._clients.watched(self.name, self._serves))
+        busy = self.is_busy or bool(self._clients.watched(self.name, self._serves))
         if self.lifecycle.sleep_if_idle(now, busy=busy):
             self._forget()
 

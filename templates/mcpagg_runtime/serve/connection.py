@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     class ChildPort(Protocol):
         """One life of a child, as it is spoken to."""
 
+        @property
+        def is_idle(self) -> bool:
+            """Whether it remembers no request of the router."""
+
         def deliver(self, message: Message) -> None:
             """Take what the router says to the child."""
 
@@ -63,6 +67,11 @@ class LegacyChildPort:
         self.deliver = effects.sender(child)
         """Sends the child what the router says to it."""
         self.receive = receive
+
+    @property
+    def is_idle(self) -> bool:
+        """It remembers no request: the connection does."""
+        return True
 
     def tick(self, now: float) -> None:
         """Nothing is ever due here."""

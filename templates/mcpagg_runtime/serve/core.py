@@ -131,6 +131,13 @@ class Core:
         waits = self.modern is not None and self.modern.owes(client)
         return waits or self.router.owes(client)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is under way, or remembered for what has ended."""
+        children = [child for instances in self.router.servers.values() for child in instances]
+        busy = any(child.is_busy or not child.connection.port.is_idle for child in children)
+        return not busy and (self.modern is None or self.modern.is_idle)
+
     def end_subscriptions(self) -> list[Action]:
         """Tell clients that there will be no more news."""
         if self.modern is not None:
