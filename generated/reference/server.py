@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:87b57465f6301fee696f8656f64850523c419e338d59cf81f82e10f0add18ad6 (mcpagg 0.1.0; without composite, entries, http, masking, narrowing, remote, repeated, urls)
+#   runtime:  sha256:eb59eab7cc7b6e751e178a1e43c8aa7de5a80f101f74aaf1402f81b7801666ba (mcpagg 0.1.0; without composite, entries, http, masking, narrowing, remote, repeated, urls)
 
 import sys
 
@@ -3933,6 +3933,9 @@ class LegacyChildPort:
  ):
   self.deliver = effects.sender(child)
   self.receive = receive
+ @property
+ def is_idle(self):
+  return True
  def tick(self, now):
   pass
 
@@ -5497,9 +5500,11 @@ class Child:
    self.calls.fail(call, NOT_KNOWN)
   self._send_on()
   self._sleep_if_idle(now)
+ @property
+ def is_busy(self):
+  return bool(self.connection.owed() or self.calls.any_waits or self.requests.are_open)
  def _sleep_if_idle(self, now):
-  owes = self.connection.owed() or self.calls.any_waits or self.requests.are_open
-  busy = bool(owes or self._clients.watched(self.name, self._serves))
+  busy = self.is_busy or bool(self._clients.watched(self.name, self._serves))
   if self.lifecycle.sleep_if_idle(now, busy=busy):
    self._forget()
  def receive(self, message):
@@ -6124,6 +6129,11 @@ class Core:
  def owes(self, client):
   waits = self.modern is not None and self.modern.owes(client)
   return waits or self.router.owes(client)
+ @property
+ def is_idle(self):
+  children = [child for instances in self.router.servers.values() for child in instances]
+  busy = any(child.is_busy or not child.connection.port.is_idle for child in children)
+  return not busy and (self.modern is None or self.modern.is_idle)
  def end_subscriptions(self):
   if self.modern is not None:
    self.modern.end_subscriptions()
@@ -7054,8 +7064,9 @@ class ModernChildPort:
   self._unasked = AnsweredNotifications()
   self._pending = {}
   self._streams = Streams(connection, self._own, self._say)
- def __len__(self):
-  return len(self._pending)
+ @property
+ def is_idle(self):
+  return not self._pending
  def deliver(self, message):
   method = message.method
   if method is None:
@@ -7427,8 +7438,9 @@ class ModernClients:
   self._calls = {}
   self._subscriptions = {}
   self._suspended = {}
- def __len__(self):
-  return len(self._calls) + len(self._subscriptions) + len(self._suspended)
+ @property
+ def is_idle(self):
+  return not (self._calls or self._subscriptions or self._suspended)
  def receive(self, client, message):
   if message.method == CANCELLED and not message.id_text:
    return self._cancel(client, message)
