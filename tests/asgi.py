@@ -29,13 +29,13 @@ from unittest.mock import patch
 
 from core import INITIALIZED, Json, World, request
 
-from mcpagg_runtime.base.answers import Answers
-from mcpagg_runtime.base.client import Client
-from mcpagg_runtime.base.protocol import CAPABILITIES_KEY, INFO_KEY, VERSION_KEY
+from mcpagg_runtime.clients.answers import Answers
+from mcpagg_runtime.clients.client import Client
 from mcpagg_runtime.http.access import Settings
 from mcpagg_runtime.http.app import HttpApp
-from mcpagg_runtime.serve.core import Core
-from mcpagg_runtime.serve.effects import SEND
+from mcpagg_runtime.messages.protocol import CAPABILITIES_KEY, INFO_KEY, VERSION_KEY
+from mcpagg_runtime.routing.core import Core
+from mcpagg_runtime.servers.effects import SEND
 
 DEADLINE = 60.0
 """How long anything may take; only failing tests wait for it."""

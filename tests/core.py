@@ -27,11 +27,11 @@ from mcpagg.overlays import as_listed, patches
 from mcpagg.profiles import subsets
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg.spec import Overlay, Profile, ProxySpec, ServerSpec
-from mcpagg_runtime.base.answers import Answers
-from mcpagg_runtime.base.catalogue import KINDS, SKILLS, TOOLS, Kind
-from mcpagg_runtime.base.client import Client
-from mcpagg_runtime.base.plan import Plan
-from mcpagg_runtime.base.protocol import (
+from mcpagg_runtime.clients.answers import Answers
+from mcpagg_runtime.clients.client import Client
+from mcpagg_runtime.clients.profiles import narrowed
+from mcpagg_runtime.lists.catalogue import KINDS, SKILLS, TOOLS, Kind
+from mcpagg_runtime.messages.protocol import (
     CAPABILITIES_KEY,
     INFO_KEY,
     MODERN,
@@ -39,15 +39,15 @@ from mcpagg_runtime.base.protocol import (
     SERVER_MARK,
     VERSION_KEY,
 )
-from mcpagg_runtime.serve.child import Child
-from mcpagg_runtime.serve.core import Core
-from mcpagg_runtime.serve.effects import SAY, SEND, SLEEP, START, STATE, STOP
-from mcpagg_runtime.serve.routing import Dispatch
-from mcpagg_runtime.views.narrowing import narrowed
+from mcpagg_runtime.plan.plan import Plan
+from mcpagg_runtime.routing.core import Core
+from mcpagg_runtime.routing.routing import Dispatch
+from mcpagg_runtime.servers.child import Child
+from mcpagg_runtime.servers.effects import SAY, SEND, SLEEP, START, STATE, STOP
 
 if TYPE_CHECKING:
-    from mcpagg_runtime.serve.effects import Action
-    from mcpagg_runtime.serve.routing import Dispatching
+    from mcpagg_runtime.routing.routing import Dispatching
+    from mcpagg_runtime.servers.effects import Action
 
 Json = dict[str, Any]
 Peer = Client | Child

@@ -7,8 +7,8 @@ from typing import Any
 
 from core import Json, World, result, tool
 
-from mcpagg_runtime.serve.child import Child
-from mcpagg_runtime.serve.lists import SETTLE_SECONDS
+from mcpagg_runtime.servers.child import Child
+from mcpagg_runtime.servers.lists import SETTLE_SECONDS
 
 
 def drifted(

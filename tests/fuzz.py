@@ -40,19 +40,19 @@ from mutation import mutated
 from proxies import compiled, served
 from wire import Wire, start_call
 
-from mcpagg_runtime.base.answers import Answers, answer_line
-from mcpagg_runtime.base.catalogue import KINDS
-from mcpagg_runtime.base.client import Client
-from mcpagg_runtime.base.jsontext import members
-from mcpagg_runtime.base.message import Fragment
-from mcpagg_runtime.base.protocol import LEVEL_KEY, MODERN_VERSION, SUBSCRIPTION_KEY
-from mcpagg_runtime.serve.child import Child
-from mcpagg_runtime.serve.effects import SEND, SLEEP, START, STOP
-from mcpagg_runtime.serve.messages import read_line
+from mcpagg_runtime.clients.answers import Answers, answer_line
+from mcpagg_runtime.clients.client import Client
+from mcpagg_runtime.lists.catalogue import KINDS
+from mcpagg_runtime.messages.jsontext import members
+from mcpagg_runtime.messages.message import Fragment
+from mcpagg_runtime.messages.protocol import LEVEL_KEY, MODERN_VERSION, SUBSCRIPTION_KEY
+from mcpagg_runtime.messages.reading import read_line
+from mcpagg_runtime.servers.child import Child
+from mcpagg_runtime.servers.effects import SEND, SLEEP, START, STOP
 from mcpagg_runtime.start.greeting import LEGACY_VERSIONS
 
 if TYPE_CHECKING:
-    from mcpagg_runtime.serve.effects import Action
+    from mcpagg_runtime.servers.effects import Action
 
 SERVERS = {"odd": ["echo", "more"], "good": ["echo"]}
 CHATTER = [sys.executable, "-I", "-S", str(Path(__file__).with_name("servers") / "chatter.py")]

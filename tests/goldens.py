@@ -12,7 +12,7 @@ from compilations import of_snapshot
 from mcpagg.approval import Approval
 from mcpagg.options import Options
 from mcpagg.snapshot import ChildSnapshot, Snapshot
-from mcpagg_runtime.base.catalogue import KINDS
+from mcpagg_runtime.lists.catalogue import KINDS
 
 GOLDEN = Path(__file__).parent / "golden"
 LISTS: dict[str, Any] = {"conditional": frozenset, **{kind.name: tuple for kind in KINDS}}

@@ -31,7 +31,7 @@ from ledger import (
 )
 from wire import LATEST, TIMEOUT, Process, Wire, enveloped
 
-from mcpagg_runtime.base.protocol import SERVER_KEY
+from mcpagg_runtime.messages.protocol import SERVER_KEY
 
 SERVERS = [f"s{number}" for number in range(10)]
 MORTAL = SERVERS[4:]  # the others are never killed

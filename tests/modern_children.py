@@ -6,9 +6,9 @@ from typing import Any
 
 from core import ASKABLE, Json, Message, World, call, result
 
-from mcpagg_runtime.base.client import Client
-from mcpagg_runtime.base.protocol import CAPABILITIES_KEY, INFO_KEY, MODERN_VERSION, VERSION_KEY
-from mcpagg_runtime.serve.child import Child
+from mcpagg_runtime.clients.client import Client
+from mcpagg_runtime.messages.protocol import CAPABILITIES_KEY, INFO_KEY, MODERN_VERSION, VERSION_KEY
+from mcpagg_runtime.servers.child import Child
 
 FACTS: Json = {"m": {"protocol": MODERN_VERSION}}
 FORM: Json = {"message": "m", "requestedSchema": {"type": "object"}}

@@ -18,9 +18,9 @@ from core import (
     retried,
 )
 
-from mcpagg_runtime.base.client import Client
-from mcpagg_runtime.base.protocol import SERVER_KEY
-from mcpagg_runtime.serve.child import Child
+from mcpagg_runtime.clients.client import Client
+from mcpagg_runtime.messages.protocol import SERVER_KEY
+from mcpagg_runtime.servers.child import Child
 
 SIGNED: Json = {"_meta": {SERVER_KEY: {"name": "test", "version": "1"}}}
 DENIED = failure(

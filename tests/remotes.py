@@ -24,11 +24,11 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from mcpagg_runtime.base.jsontext import obj
-from mcpagg_runtime.base.message import Message, notification, request
+from mcpagg_runtime.launch.launch import Launch
+from mcpagg_runtime.messages.jsontext import obj
+from mcpagg_runtime.messages.message import Message, notification, request
+from mcpagg_runtime.messages.reading import answered, read_line
 from mcpagg_runtime.remote.transport import RemoteConnection
-from mcpagg_runtime.serve.messages import answered, read_line
-from mcpagg_runtime.spawn.launch import Launch
 
 Json = dict[str, Any]
 PATIENCE = 60.0

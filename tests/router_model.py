@@ -10,8 +10,8 @@ from typing import Any
 from core import Json, tool
 from hypothesis import strategies as st
 
-from mcpagg_runtime.base.client import Client
-from mcpagg_runtime.serve.lifecycle import LONGEST_RETRY_SECONDS, SOUND_SECONDS
+from mcpagg_runtime.clients.client import Client
+from mcpagg_runtime.servers.lifecycle import LONGEST_RETRY_SECONDS, SOUND_SECONDS
 
 SNAPSHOT = {"a": ["x", "y"], "a_b": ["x"], "c": ["x:y"]}
 CALL_SECONDS = 20.0

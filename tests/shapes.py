@@ -1,6 +1,6 @@
 """Entries of lists with one wrong shape each: every member, nested ones too, with every value.
 
-What comes of an entry that some client refuses is a rule of `mcpagg_runtime.serve.mending`; what
+What comes of an entry that some client refuses is a rule of `mcpagg_runtime.lists.mending`; what
 clients refuse is asked of the models of their libraries.
 """
 
@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from mcpagg_runtime.base.catalogue import PROMPTS, RESOURCES, TEMPLATES, TOOLS, Kind
+from mcpagg_runtime.lists.catalogue import PROMPTS, RESOURCES, TEMPLATES, TOOLS, Kind
 
 ICONS = [{"src": "data:,", "mimeType": "image/png", "sizes": ["48x48"], "theme": "dark"}]
 COMMON = {"title": "T", "description": "d", "icons": ICONS, "_meta": {"k": 1}}

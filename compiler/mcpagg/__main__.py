@@ -3,7 +3,7 @@
 import gc
 import sys
 
-from mcpagg_runtime.base.standard import complain, open_standard_files
+from mcpagg_runtime.stdio.standard import complain, open_standard_files
 
 
 def main() -> int:

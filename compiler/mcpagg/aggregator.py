@@ -29,7 +29,7 @@ from mcpagg.problems import ChildFault, NameClash, Problem
 from mcpagg.snapshot import Json
 from mcpagg.spec import ProxySpec, ServerSpec
 from mcpagg.transports import describe_failure, transport
-from mcpagg_runtime.spawn.launch import Launch, prepare
+from mcpagg_runtime.launch.launch import Launch, prepare
 from mcpagg_runtime.tool.aggregator import Misused, entered_already, used_outside
 
 __all__ = ["Aggregator", "Misused", "UnknownTool"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from mcpagg.problems import ConfigError, Problem
-from mcpagg_runtime.tool.approval import NAMESPACE, signed_text
+from mcpagg_runtime.launch.approval import NAMESPACE, signed_text
 
 Approval = Mapping[str, str]
 """{"data": the digest that is signed, "signature": in the armour of ssh-keygen}; {} for none."""

@@ -15,10 +15,11 @@ from typing import Any
 from mcpagg.conversation import ABOUT, TIME, BadList, Conversation, Fault, Refusal, Silence
 from mcpagg.jsontext import dumps, loads
 from mcpagg.snapshot import ChildSnapshot, Json, Refused
-from mcpagg_runtime.base.catalogue import KINDS, LEGACY_ONLY, TOOLS, Kind
-from mcpagg_runtime.base.jsontext import Malformed, edited, obj
-from mcpagg_runtime.base.message import Message, notification
-from mcpagg_runtime.base.protocol import (
+from mcpagg_runtime.lists.catalogue import KINDS, LEGACY_ONLY, TOOLS, Kind
+from mcpagg_runtime.lists.listing import Listing, unreadable
+from mcpagg_runtime.messages.jsontext import Malformed, edited, obj
+from mcpagg_runtime.messages.message import Message, notification
+from mcpagg_runtime.messages.protocol import (
     CAPABILITIES_KEY,
     INFO_KEY,
     INITIALIZED,
@@ -28,14 +29,13 @@ from mcpagg_runtime.base.protocol import (
     VERSION_KEY,
 )
 from mcpagg_runtime.modern.child import envelope
-from mcpagg_runtime.serve.lifecycle import (
+from mcpagg_runtime.servers.lifecycle import (
     MODERN_CODES,
     handshake,
     introduction_fault,
     knows_no_handshake,
     speaks_modern,
 )
-from mcpagg_runtime.serve.listing import Listing, unreadable
 from mcpagg_runtime.start.greeting import LEGACY_VERSIONS
 from mcpagg_runtime.start.values import quote
 

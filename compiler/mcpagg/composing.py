@@ -12,7 +12,7 @@ from mcpagg.options import Options
 from mcpagg.problems import ConfigError, Problem
 from mcpagg.snapshot import Snapshot
 from mcpagg.spec import Composite, ProxySpec, Subtool
-from mcpagg_runtime.serve.listing import offered
+from mcpagg_runtime.lists.listing import offered
 
 Tools = Mapping[tuple[str, str], Mapping[str, Any]]
 

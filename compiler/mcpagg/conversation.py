@@ -16,27 +16,26 @@ from mcpagg.jsontext import dumps
 from mcpagg.options import Options
 from mcpagg.programs import Package
 from mcpagg.snapshot import Json
-from mcpagg_runtime.base import plan
-from mcpagg_runtime.base.catalogue import TOOLS
-from mcpagg_runtime.base.jsontext import obj
-from mcpagg_runtime.base.message import Fragment, Message, error, failure, result
-from mcpagg_runtime.base.protocol import (
+from mcpagg_runtime.launch.launch import Launch
+from mcpagg_runtime.lists.catalogue import TOOLS
+from mcpagg_runtime.messages.jsontext import obj
+from mcpagg_runtime.messages.message import Fragment, Message, error, failure, result
+from mcpagg_runtime.messages.printable import printable
+from mcpagg_runtime.messages.protocol import (
     CLIENT_METHODS,
     INTERNAL_ERROR,
     METHOD_NOT_FOUND,
     MODERN_VERSION,
 )
+from mcpagg_runtime.messages.reading import SHOWN_CHARACTERS, answered
 from mcpagg_runtime.modern.child import ModernChildPort
-from mcpagg_runtime.rare.odd_lines import SHOWN_CHARACTERS
-from mcpagg_runtime.rare.reasons import crashed
-from mcpagg_runtime.rare.secrecy import printable
+from mcpagg_runtime.plan import plan
+from mcpagg_runtime.processes.process import LAST_WORDS_LINES, LAST_WORDS_SECONDS, Process
+from mcpagg_runtime.processes.reasons import crashed
+from mcpagg_runtime.processes.spawning import spawn
 from mcpagg_runtime.remote.transport import RemoteConnection
-from mcpagg_runtime.serve.connection import Connection
-from mcpagg_runtime.serve.effects import FOREVER, SEND, Effects
-from mcpagg_runtime.serve.messages import answered
-from mcpagg_runtime.serve.process import LAST_WORDS_LINES, LAST_WORDS_SECONDS, Process
-from mcpagg_runtime.spawn.launch import Launch
-from mcpagg_runtime.spawn.spawning import spawn
+from mcpagg_runtime.servers.connection import Connection
+from mcpagg_runtime.servers.effects import FOREVER, SEND, Effects
 from mcpagg_runtime.start.values import quote
 
 AGENT = f"mcpagg/{__version__}"

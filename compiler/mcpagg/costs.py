@@ -13,7 +13,7 @@ from mcpagg.listed import listed_items
 from mcpagg.options import Options
 from mcpagg.problems import ConfigError, Problem
 from mcpagg.snapshot import Snapshot
-from mcpagg_runtime.base.catalogue import TOOLS
+from mcpagg_runtime.lists.catalogue import TOOLS
 
 BYTES_PER_TOKEN = 4
 """An estimate: tokenizers differ, and none is at hand without the network."""

@@ -18,8 +18,8 @@ from mcpagg.options import CONNECT_SECONDS
 from mcpagg.problems import Problem, count
 from mcpagg.snapshot import Snapshot
 from mcpagg.spec import ProxySpec
-from mcpagg_runtime.serve.process import LAST_WORDS_LINES
-from mcpagg_runtime.spawn.launch import mentioned_by_all, prepare
+from mcpagg_runtime.launch.launch import mentioned_by_all, prepare
+from mcpagg_runtime.processes.process import LAST_WORDS_LINES
 
 # Windows has the first one only in name, and the second one not at all.
 _ENDING = [

@@ -18,10 +18,10 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 from pydantic import ValidationError
 
-from mcpagg_runtime.base.message import Fragment, Message, minted, read_message
-from mcpagg_runtime.base.protocol import CANCELLED
-from mcpagg_runtime.serve.messages import read_line
-from mcpagg_runtime.serve.unmatched import FIRST_ID, AnsweredNotifications, unmatched_answers
+from mcpagg_runtime.messages.message import Fragment, Message, minted, read_message
+from mcpagg_runtime.messages.protocol import CANCELLED
+from mcpagg_runtime.messages.reading import read_line
+from mcpagg_runtime.servers.unmatched import FIRST_ID, AnsweredNotifications, unmatched_answers
 
 Item = SessionMessage | Exception
 

@@ -14,8 +14,8 @@ from mcpagg.config.credentials import find_credentials
 from mcpagg.pins import Pin, unpinned
 from mcpagg.problems import CompileError, Problem
 from mcpagg.spec import ProxySpec, ServerSpec
-from mcpagg_runtime.spawn.launch import strings
-from mcpagg_runtime.spawn.variables import references
+from mcpagg_runtime.launch.launch import strings
+from mcpagg_runtime.launch.variables import references
 
 HIDDEN = "***"
 

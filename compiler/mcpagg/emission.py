@@ -36,10 +36,10 @@ from mcpagg.options import Commands, Options
 from mcpagg.readback import cut, read_back
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg.tables import ROUTES, SNAPSHOT, TABLES
-from mcpagg_runtime.base.catalogue import KINDS, SKILLS, TOOLS, Kind, wraps_output
-from mcpagg_runtime.base.protocol import MODERN_VERSION
-from mcpagg_runtime.rare.needs import uses
-from mcpagg_runtime.spawn.nesting import data_digest
+from mcpagg_runtime.launch.needs import uses
+from mcpagg_runtime.launch.nesting import data_digest
+from mcpagg_runtime.lists.catalogue import KINDS, SKILLS, TOOLS, Kind, wraps_output
+from mcpagg_runtime.messages.protocol import MODERN_VERSION
 
 APPROVED = "\nAPPROVAL = "
 """Stands in a text that has an approval."""
@@ -330,20 +330,13 @@ def _unused(rows: Mapping[str, Mapping[str, Any]], linked: Linked, http: bool) -
 
     Other modules import them within functions, which it never calls.
     """
-    children = linked.children.values()
-    declared = {*linked.capabilities, *linked.capabilities.get("extensions", ())}
-    has_uris = not declared.isdisjoint({"resources", SKILLS.capability})
-    modern = any(facts["protocol"] == MODERN_VERSION for facts in children)
     remote = any("url" in row for row in rows.values())
     used = {
-        "serve.composite": bool(linked.composed.tools),
-        "serve.masking": any("masks" in row for row in rows.values()),
+        "routing.composite": bool(linked.composed.tools),
+        "servers.masking": any("masks" in row for row in rows.values()),
         "remote": remote,
-        "spawn.urls": remote,
-        "serve.repeated": remote or http,
-        "views.narrowing": bool(linked.profiles),
-        "views.entries": bool(linked.overlays) or modern,
-        "views.addresses": has_uris and len(rows) > 1,
+        "launch.urls": remote,
+        "messages.param_headers": remote or http,
         HTTP: http,
     }
     return {name for name, needed in used.items() if not needed}

@@ -16,17 +16,17 @@ from mcpagg.config.findings import Place, where
 from mcpagg.problems import EnvironmentFault, Problem
 from mcpagg.relocation import is_relative
 from mcpagg.spec import LeftOut, ProxySpec, ServerSpec
-from mcpagg_runtime.spawn.launch import (
+from mcpagg_runtime.launch.launch import (
     Launch,
     Location,
     MissingVariables,
     mentioned_by_all,
     prepare,
 )
-from mcpagg_runtime.spawn.platforms import WINDOWS
-from mcpagg_runtime.spawn.urls import filled_url
-from mcpagg_runtime.spawn.variables import CONFIG_FOLDER, BadUrl, resolve
-from mcpagg_runtime.windows.programs import PROGRAM_SUFFIXES
+from mcpagg_runtime.launch.platforms import WINDOWS
+from mcpagg_runtime.launch.urls import filled_url
+from mcpagg_runtime.launch.variables import CONFIG_FOLDER, BadUrl, resolve
+from mcpagg_runtime.launch.windows_programs import PROGRAM_SUFFIXES
 
 ADVICE = "--skip NAME leaves a server out, --allow-failed goes on without those that lack something"
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from mcpagg.jsontext import dumps
 from mcpagg.ordering import equal, numbered
 from mcpagg.snapshot import ChildSnapshot, Json
-from mcpagg_runtime.base.catalogue import KINDS, LEGACY_ONLY, TOOLS, Kind, wraps_output
+from mcpagg_runtime.lists.catalogue import KINDS, LEGACY_ONLY, TOOLS, Kind, wraps_output
 
 
 def of_both(shaken: ChildSnapshot, plain: ChildSnapshot) -> tuple[ChildSnapshot, list[str]]:

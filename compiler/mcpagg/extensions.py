@@ -7,8 +7,8 @@ from typing import Any
 
 from mcpagg.problems import Problem
 from mcpagg.snapshot import ChildSnapshot, Snapshot
-from mcpagg_runtime.base.catalogue import SKILLS
-from mcpagg_runtime.base.protocol import PAGES, TASKS
+from mcpagg_runtime.lists.catalogue import SKILLS
+from mcpagg_runtime.messages.protocol import PAGES, TASKS
 
 # Extensions that clients need no methods of, so that several servers may have them: those of
 # https://modelcontextprotocol.io/extensions for pages of tools and for authorization.

@@ -17,7 +17,7 @@ from mcpagg.options import Options
 from mcpagg.problems import ConfigError, Problem, meant
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg.spec import Pattern, ProxySpec
-from mcpagg_runtime.base.catalogue import RESOURCES, TEMPLATES
+from mcpagg_runtime.lists.catalogue import RESOURCES, TEMPLATES
 
 UNUSED_FILTER = "unused-filter"
 """What `--ignore` knows it by."""

@@ -23,9 +23,9 @@ from mcpagg.problems import count
 from mcpagg.programs import find_package
 from mcpagg.snapshot import ChildSnapshot, Json
 from mcpagg.spec import ServerSpec
-from mcpagg_runtime.base.protocol import MODERN_VERSION, PAGES
-from mcpagg_runtime.rare.secrecy import shown
-from mcpagg_runtime.spawn.launch import Launch
+from mcpagg_runtime.launch.launch import Launch
+from mcpagg_runtime.launch.secrecy import shown
+from mcpagg_runtime.messages.protocol import MODERN_VERSION, PAGES
 from mcpagg_runtime.start.greeting import LEGACY_VERSIONS
 
 RELAYED: Json = {

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mcpagg.programs import DIGEST, LAUNCHERS, Package, bare
-from mcpagg_runtime.spawn.launch import Launch
+from mcpagg_runtime.launch.launch import Launch
 
 _PROC = "/proc"
 _LAUNCHERS = {launcher.words[0] for launcher in LAUNCHERS}

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from json.encoder import encode_basestring_ascii
 from typing import Any
 
-from mcpagg_runtime.base.jsontext import BEYOND_DEPTH, Malformed
+from mcpagg_runtime.messages.jsontext import BEYOND_DEPTH, Malformed
 
 
 class ExactNumber(float):

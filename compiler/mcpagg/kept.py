@@ -27,8 +27,8 @@ from mcpagg.problems import ConfigError
 from mcpagg.programs import find_package
 from mcpagg.snapshot import ChildSnapshot, Json, Refused
 from mcpagg.spec import ProxySpec
-from mcpagg_runtime.base.jsontext import Malformed
-from mcpagg_runtime.spawn.launch import mentioned_by_all, prepare
+from mcpagg_runtime.launch.launch import mentioned_by_all, prepare
+from mcpagg_runtime.messages.jsontext import Malformed
 
 KEPT_SECONDS = 900.0
 SHELLS_OWN = ("_", "SHLVL", "PWD", "OLDPWD")

@@ -9,9 +9,9 @@ from mcpagg.jsontext import dumps
 from mcpagg.problems import Problem
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg.spec import ProxySpec
-from mcpagg_runtime.base.catalogue import KINDS
-from mcpagg_runtime.rare.secrecy import Redactor
-from mcpagg_runtime.spawn.launch import COMMON_VARIABLES, Launch, mentioned_by_all, prepare
+from mcpagg_runtime.launch.launch import COMMON_VARIABLES, Launch, mentioned_by_all, prepare
+from mcpagg_runtime.launch.secrecy import Redactor
+from mcpagg_runtime.lists.catalogue import KINDS
 
 SHORTEST = 8  # characters; what is shorter is a word like any other
 REMEDY = "the file would hold it: mend the server, or let --allow-secrets write it all the same"

@@ -14,10 +14,10 @@ from mcpagg.options import Options
 from mcpagg.problems import NameClash, Problem
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg.spec import ProxySpec
-from mcpagg_runtime.base.catalogue import KINDS, PROMPTS, RESOURCES, SKILLS, TEMPLATES, TOOLS, Kind
-from mcpagg_runtime.rare.names import exposed_name, portable_names
-from mcpagg_runtime.serve.listing import hides_address, offered
-from mcpagg_runtime.views.addresses import Addresses, uris_of
+from mcpagg_runtime.lists.catalogue import KINDS, PROMPTS, RESOURCES, SKILLS, TEMPLATES, TOOLS, Kind
+from mcpagg_runtime.lists.listing import hides_address, offered
+from mcpagg_runtime.plan.addresses import Addresses, uris_of
+from mcpagg_runtime.plan.names import exposed_name, portable_names
 
 Route = tuple[str, ...]
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from mcpagg.linking import Linked
 from mcpagg.snapshot import Json, Snapshot
-from mcpagg_runtime.base.catalogue import KINDS, TOOLS, Kind
+from mcpagg_runtime.lists.catalogue import KINDS, TOOLS, Kind
 
 
 class ListedItem(NamedTuple):

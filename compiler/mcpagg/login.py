@@ -32,11 +32,11 @@ from mcpagg.environment import check_environment
 from mcpagg.options import Source
 from mcpagg.problems import ChildFault, ConfigError, EnvironmentFault, Problem
 from mcpagg.spec import OAuth, ServerSpec
+from mcpagg_runtime.launch.launch import Launch, prepare
+from mcpagg_runtime.launch.variables import MissingVariable, resolve
 from mcpagg_runtime.remote.connections import is_this_machine
 from mcpagg_runtime.remote.faults import shortened
 from mcpagg_runtime.remote.login import Login, issued, unsafe
-from mcpagg_runtime.spawn.launch import Launch, prepare
-from mcpagg_runtime.spawn.variables import MissingVariable, resolve
 from mcpagg_runtime.start.greeting import LEGACY_VERSIONS
 
 LOGIN_SECONDS = 600.0

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 from mcpagg.listed import listed_items
 from mcpagg.output import SERVER
 from mcpagg.problems import count
-from mcpagg_runtime.base.catalogue import TOOLS
-from mcpagg_runtime.rare.needs import uses
-from mcpagg_runtime.rare.secrecy import promise
-from mcpagg_runtime.spawn.launch import MORE_FOLDERS
+from mcpagg_runtime.launch.launch import MORE_FOLDERS
+from mcpagg_runtime.launch.needs import uses
+from mcpagg_runtime.launch.secrecy import promise
+from mcpagg_runtime.lists.catalogue import TOOLS
 
 if TYPE_CHECKING:
     from mcpagg.compilation import Compilation

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 from mcpagg.clients import users_place
 from mcpagg.programs import find_package
-from mcpagg_runtime.rare.needs import unset
-from mcpagg_runtime.spawn.launch import BASIC_VARIABLES
-from mcpagg_runtime.spawn.platforms import WINDOWS
+from mcpagg_runtime.launch.launch import BASIC_VARIABLES
+from mcpagg_runtime.launch.needs import unset
+from mcpagg_runtime.launch.platforms import WINDOWS
 from mcpagg_runtime.tool.desktop import (
     Lookup,
     desktop_path,

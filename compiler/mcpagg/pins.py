@@ -16,7 +16,7 @@ from mcpagg.config.findings import where
 from mcpagg.problems import CompileError, Problem, count, some
 from mcpagg.programs import Package, find_package
 from mcpagg.spec import ProxySpec, ServerSpec
-from mcpagg_runtime.spawn.launch import Location
+from mcpagg_runtime.launch.launch import Location
 
 _WHOLE = rb"(?<![\w@/.-])%s(?![\w@/.=<>-])"
 """Where a word of a config stands by itself."""

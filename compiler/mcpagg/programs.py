@@ -13,8 +13,8 @@ from shlex import quote
 from typing import NamedTuple
 
 from mcpagg.problems import count
-from mcpagg_runtime.rare.reasons import interpreter, shebang, where_to_find
-from mcpagg_runtime.spawn.platforms import WINDOWS, find_program
+from mcpagg_runtime.launch.platforms import WINDOWS, find_program
+from mcpagg_runtime.processes.reasons import interpreter, shebang, where_to_find
 
 _FOLDERS_SHOWN = 5
 _ONE_PROGRAM = "`command` is one program: move what follows it to `args`"

@@ -23,7 +23,7 @@ from mcpagg.readback import cut, read_tables
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg.spec import ProxySpec
 from mcpagg.tables import RECORDED
-from mcpagg_runtime.base.catalogue import KINDS
+from mcpagg_runtime.lists.catalogue import KINDS
 
 _CONFLICT = "\n<<<<<<< "
 REBUILD = "#   rebuild:  "

@@ -13,8 +13,8 @@ from typing import Any
 from mcpagg.problems import ConfigError, Problem
 from mcpagg.snapshot import Snapshot
 from mcpagg.spec import ProxySpec
-from mcpagg_runtime.spawn.launch import strings
-from mcpagg_runtime.spawn.variables import CONFIG_FOLDER, dollars
+from mcpagg_runtime.launch.launch import strings
+from mcpagg_runtime.launch.variables import CONFIG_FOLDER, dollars
 
 
 def way(folder: str, path: str, paths: ModuleType = os.path) -> str:

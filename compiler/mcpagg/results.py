@@ -177,7 +177,7 @@ def write_bill(bill: Path, result: Compilation) -> None:
 
 def _summary(file: Path, result: Compilation, verbose: bool) -> Iterator[str]:
     """Say what a file lists and what it leaves out; `verbose` names every tool."""
-    from mcpagg_runtime.spawn.platforms import WINDOWS
+    from mcpagg_runtime.launch.platforms import WINDOWS
 
     total = sum(len(names) for names in result.servers.values())
     yield f"{file}: {count(len(result.servers), 'server')}, {count(total, 'tool')}"

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from mcpagg_runtime.base.catalogue import Kind
+from mcpagg_runtime.lists.catalogue import Kind
 
 Json = dict[str, Any]
 

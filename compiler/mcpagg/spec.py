@@ -12,7 +12,7 @@ from glob import escape
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from mcpagg_runtime.spawn.launch import Location
+from mcpagg_runtime.launch.launch import Location
 
 Transport = Literal["stdio", "sse", "streamable-http"]
 

@@ -19,6 +19,7 @@ from mcp.client.sse import sse_client
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
+from mcpagg_runtime.launch.launch import Launch
 from mcpagg_runtime.remote.connections import Address
 from mcpagg_runtime.remote.faults import (
     FORBIDDEN,
@@ -29,7 +30,6 @@ from mcpagg_runtime.remote.faults import (
     unreachable,
 )
 from mcpagg_runtime.remote.login import Credentials
-from mcpagg_runtime.spawn.launch import Launch
 
 # Seconds: to connect and to send, and for the request that ends a session.
 CONNECT_SECONDS = 30.0

@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:94b5fd832fbbb05f9bc1a69e45b47548ce1c4be99161abeb2a03f21c598ce1ab (mcpagg 0.1.0; without http, remote, serve.composite, serve.masking, serve.repeated, spawn.urls, views.addresses, views.entries, views.narrowing)
+#   runtime:  sha256:241c1328a9fafbb58b3ae03cc7bda41bd7a34d23c5d95a2e702833d6a13cf7bd (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
 
 import sys
 
@@ -320,9 +320,6 @@ def introduction(version, capabilities, info, instructions):
     return f'{head},"serverInfo":{info}{words}}}'
 
 
-# start/lists.py
-
-
 def cut_list(text, key, label, server, rows):
     mark, address = f'\n "{label}": ', f'\n "{key}": '
     found = {}
@@ -497,7 +494,7 @@ def main(tables, file):
             opening = prepared.serve()
             if opening.ended and not opening.unanswered:
                 _exit(0)
-    from _mcpagg_94b5fd83.base.running import run
+    from _mcpagg_241c1328.stdio.stdio import run
 
     run(tables, file, opening)
 
@@ -589,20 +586,20 @@ def holds_more(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_94b5fd83.base.plan import Plan
-    from _mcpagg_94b5fd83.tool.aggregator import aggregator_of
+    from _mcpagg_241c1328.plan.plan import Plan
+    from _mcpagg_241c1328.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
 
 # The modules that a start does not need: Python imports them when they are first needed.
 RUNTIME = {
-    "base.answers": r"""
-from ..base.catalogue import KINDS, SKILLS, Catalogue
-from ..base.client import ModernRequest, is_enveloped
-from ..base.jsontext import Malformed, obj, parse
-from ..base.message import decode, error, failure, read_message, result
-from ..base.protocol import (
+    "clients.answers": r"""
+from ..clients.client import ModernRequest, is_enveloped
+from ..lists.catalogue import KINDS, SKILLS, Catalogue
+from ..messages.jsontext import Malformed, obj, parse
+from ..messages.message import decode, error, failure, read_message, result
+from ..messages.protocol import (
  APART,
  INITIALIZED,
  INVALID_PARAMS,
@@ -614,8 +611,8 @@ from ..base.protocol import (
  PROTOCOL_METHODS,
  VERSION_KEY,
 )
-from ..start.greeting import introduction
-from ..start.lists import list_result
+from ..plan.addresses import Addresses, uris_of
+from ..start.greeting import introduction, list_result
 from ..start.values import quote
 LIST_MILLISECONDS = 3_600_000
 
@@ -637,7 +634,6 @@ class Answers:
    if kind.capability in self.declared
   }
  def addresses(self):
-  from ..views.addresses import Addresses, uris_of
   version = sum(catalogue.version for catalogue in self.catalogues.values())
   if self._addresses is None or self._addresses[0] != version:
    handed = {server: [] for server in self.plan.servers}
@@ -738,167 +734,10 @@ def answer_line(answers, client, line):
   return answers.answer_modern(ModernRequest(client, message))
  return answers.answer(client, message)
 """,
-    "base.catalogue": r"""
-from ..base.jsontext import edited, members, rivals
-from ..base.protocol import MODERN_VERSION, SKILLS_EXTENSION
-from ..start.lists import cut_list
-from ..start.values import quote
-LEGACY_ONLY = ("execution",)
-
-class Kind:
- def __init__(
-  self,
-  name,
-  method,
-  member,
-  capability,
-  key,
-  label="name",
-  announced="",
- ):
-  self.name = name
-  self.method = method
-  self.member = member
-  self.capability = capability
-  self.key = key
-  self.label = label
-  self.announcement = f"notifications/{announced or capability}/list_changed"
- def is_declared(self, capabilities):
-  extensions = capabilities.get("extensions")
-  extended = type(extensions) is dict and self.capability in extensions
-  return extended or self.capability in capabilities
-TOOLS = Kind("tools", "tools/list", "tools", "tools", "name")
-PROMPTS = Kind("prompts", "prompts/list", "prompts", "prompts", "name")
-RESOURCES = Kind("resources", "resources/list", "resources", "resources", "uri")
-TEMPLATES = Kind(
- "templates", "resources/templates/list", "resourceTemplates", "resources", "uriTemplate"
-)
-SKILLS = Kind("skills", "skills/list", "skills", SKILLS_EXTENSION, "uri", "uri", "resources")
-KINDS = (TOOLS, PROMPTS, RESOURCES, TEMPLATES, SKILLS)
-
-class Item:
- __slots__ = ("compared", "exposed", "head", "original", "portable", "server", "tail")
- def __init__(self, server, original, name, head, tail):
-  self.server = server
-  self.original = original
-  self.exposed = name
-  self.portable = name
-  self.head = head
-  self.tail = tail
-  self.compared = None
- def listed(self, name):
-  return self.head + quote(name) + self.tail
- def mentions(self, text):
-  parts = (self.head, self.tail)
-  return text in self.original or any(text in one or "\\u00" in one for one in parts)
- def names(self, text):
-  string = quote(text)
-  return string in self.tail or string in self.head
-
-class Catalogue:
- def __init__(self, kind, plan, outages):
-  facts = plan.children if kind is TOOLS else {}
-  self.kind = kind
-  self.servers = (*plan.servers, *([""] if plan.subtools else []))
-  self.routes = plan.routes[kind.name]
-  self.conditional = {
-   server: frozenset(facts.get(server, {}).get("conditional", ()))
-   for server in self.servers
-  }
-  self.live = {}
-  self.version = 0
-  self._snapshot = plan.snapshot
-  self._outages = outages
-  self._modern = {
-   name for name, known in facts.items() if known["protocol"] == MODERN_VERSION
-  }
-  self._overlays = plan.overlays if kind is TOOLS else ""
-  self._rows = {}
-  for exposed, (server, *row) in self.routes.items():
-   self._rows.setdefault(server, {})[exposed] = row
-  self._recorded = {}
-  self._names = {}
- def texts(self, client, told=None):
-  patches = {}
-  if self._overlays:
-   from ..views.entries import patches_of
-   patches = patches_of(self._overlays)
-  texts = [(item.server, self._text(item, client, patches)) for item in self._shown(client)]
-  if told is None:
-   return [text for _, text in texts]
-  from ..views.addresses import told_item
-  def spelled(server, text):
-   return told_item(self.kind.name, text, lambda uri: told(uri, server))
-  return [spelled(server, text) for server, text in texts]
- def mentions(self, scheme):
-  kind, live = self.kind.name, self.live
-  for server in self.servers:
-   if server not in live and scheme in self._snapshot[server].get(kind, ""):
-    return True
-  items = [item for listed in live.values() for item in listed]
-  return any(item.mentions(scheme[:-2]) for item in items)
- def _shown(self, client):
-  return [
-   item
-   for server in self.servers
-   if server not in self._outages
-   for item in self.served(server)
-   if client.capable or item.original not in self.conditional[server]
-  ]
- def _text(self, item, client, patches):
-  by_uri = self.kind.label == "uri"
-  text = item.listed(item.original if by_uri else getattr(item, client.spelling))
-  if client.is_modern and '"execution"' in text:
-   text = edited(text, drop=LEGACY_ONLY)
-  patch = patches.get((item.server, item.original))
-  wraps = item.server in self._modern and not client.is_modern and wraps_output(text)
-  if not (patch or wraps):
-   return text
-  from ..views.entries import legacy_item, overlaid
-  if patch:
-   text = overlaid(text, patch)
-   text = edited(text, drop=rivals(members(text)[0], members(patch)[0]))
-  return legacy_item(text) if wraps else text
- def left_out(self, server):
-  return LEGACY_ONLY if server in self._modern else ()
- def served(self, server):
-  return self.live[server] if server in self.live else self.recorded(server)
- def recorded(self, server):
-  if server not in self._recorded:
-   kind = self.kind
-   text = self._snapshot[server].get(kind.name, "[]")
-   rows = self._rows.get(server, {})
-   found = []
-   for own, names, head, tail in cut_list(text, kind.key, kind.label, server, rows):
-    item = Item(server, own, names[0], head, tail)
-    item.portable = names[1]
-    found.append(item)
-   self._recorded[server] = found
-  return self._recorded[server]
- def serve(self, server, items):
-  self.live[server] = items
-  self.version += 1
-  self._names = {}
- def find(self, name):
-  if not self._names:
-   items = [item for server in self.servers for item in self.served(server)]
-   if self.kind.key != "name":
-    self._names = {item.original: item for item in reversed(items)}
-   if self.kind.key == self.kind.label:
-    self._names.update({item.portable: item for item in items})
-    self._names.update({item.exposed: item for item in items})
-  return self._names.get(name)
-
-def wraps_output(text):
- if '"outputSchema"' not in text:
-  return False
- schema = members(text)[0].get("outputSchema", (None,))[0]
- return type(schema) is dict and schema.get("type") != "object"
-""",
-    "base.client": r"""
-from ..base.jsontext import members, obj, values_of
-from ..base.message import Message, error
-from ..base.protocol import (
+    "clients.client": r"""
+from ..messages.jsontext import members, obj, values_of
+from ..messages.message import Message, error
+from ..messages.protocol import (
  CAPABILITIES_KEY,
  INFO_KEY,
  INVALID_PARAMS,
@@ -1038,7 +877,1963 @@ def _fault(meta):
   return error(INVALID_PARAMS, "Unknown log level")
  return ""
 """,
-    "base.jsontext": r"""
+    "clients.clients": r"""
+from ..clients.client import ModernRequest
+from ..messages.jsontext import Json, edited, members, obj, parse
+from ..messages.message import error, notification
+from ..messages.protocol import (
+ CLIENT_METHODS,
+ INVALID_PARAMS,
+ LEVELS,
+ LOG_MESSAGE,
+ METHOD_NOT_FOUND,
+ RESOURCE_UPDATED,
+ SERVER_MARK,
+ TASKS,
+)
+from ..plan.uri_templates import lies_in
+from ..start.values import quote
+_CHECKED = ("message", "mode", "tools")
+
+class Clients:
+ def __init__(self, logs):
+  self.level = ""
+  self._logs = logs
+  self._connected = {}
+ def __iter__(self):
+  return iter([*self._connected])
+ def __contains__(self, client):
+  return client in self._connected
+ def connect(self, client):
+  self._connected[client] = None
+ def disconnect(self, client):
+  del self._connected[client]
+ def watched(self, server, serves):
+  watched = [one.watched.values() for one in self if one.watched and serves(one)]
+  return list(dict.fromkeys([u for uris in watched for owner, u in uris if owner == server]))
+ def settle_level(self):
+  asked = [one.level for one in self if one.level]
+  before, self.level = self.level, min(asked, key=LEVELS.index, default=self.level)
+  return self.level != before
+ def list_changed(self, catalogue, server, names):
+  conditional = catalogue.conditional[server]
+  public = any(name not in conditional for name in names)
+  for client in self:
+   if client.initialized and (public or (names and client.capable)):
+    client.deliver(notification(catalogue.kind.announcement))
+ def all_changed(self, catalogues, server):
+  announced = set()
+  for catalogue in catalogues.values():
+   served = catalogue.served(server)
+   if served and catalogue.kind.announcement not in announced:
+    announced.add(catalogue.kind.announcement)
+    self.list_changed(catalogue, server, [item.original for item in served])
+ def pass_on(
+  self,
+  server,
+  message,
+  callers,
+  serves,
+  told,
+ ):
+  method, params = message.method or "", message.raw("params")
+  if method == LOG_MESSAGE:
+   params = attributed_log(message.json("params"), server)
+  uri = message.params.get("uri")
+  if method == RESOURCE_UPDATED and type(uri) is str:
+   known = told(uri, server)
+   if known != uri:
+    params = message.json("params").owned({"uri": quote(known)}).text
+  passed = notification(method, params)
+  connections = {caller.connection for caller in callers}
+  reached = set()
+  for client in self:
+   if not (client.initialized or callers == {client}) or not serves(client):
+    continue
+   about_others = bool(connections - {client.connection})
+   if method == RESOURCE_UPDATED:
+    concerned = _watches(client, server, uri)
+   elif method == LOG_MESSAGE and not about_others:
+    is_loud = self._logs and _is_loud(message.params.get("level"), client.level)
+    concerned = is_loud and client.connection not in reached
+   else:
+    concerned = not about_others
+   if concerned:
+    reached.add(client.connection)
+    client.deliver(passed)
+  return bool(reached)
+
+def _watches(client, server, uri):
+ watched = [one for owner, one in client.watched.values() if owner == server]
+ return type(uri) is str and any(lies_in(uri, one) for one in watched)
+
+def inability(client, message):
+ method = message.method or ""
+ able = client.capabilities.get(CLIENT_METHODS.get(method, ""))
+ if able is None:
+  return error(METHOD_NOT_FOUND, f"Method not found: {method}")
+ declared, params = parse(able), message.params
+ if method == "elicitation/create":
+  mode = params.get("mode", "form")
+  if (mode == "url" or "url" in declared) and mode not in declared:
+   return error(INVALID_PARAMS, f"The client has no elicitation in mode {mode}")
+ if method == "sampling/createMessage" and "tools" in params and "tools" not in declared:
+  return error(INVALID_PARAMS, "The client has no tools for sampling")
+ return ""
+
+def _is_loud(level, threshold):
+ return level not in LEVELS or not threshold or LEVELS.index(level) >= LEVELS.index(threshold)
+
+def attributed_log(params, server):
+ logger = params.value.get("logger")
+ named = f"{server}/{logger}" if type(logger) is str and logger else server
+ return params.owned({"logger": quote(named)}).text
+
+def attributed(
+ method, params, server, several, token={}
+):
+ meta = Json(params.part("_meta") if type(params.value.get("_meta")) is dict else "{}")
+ add = {"_meta": meta.owned({**token, SERVER_MARK: quote(server)}).text}
+ message = params.value.get("message")
+ if several and method == "elicitation/create" and type(message) is str:
+  add["message"] = quote(f"[{server}] {message}")
+ return params.owned(add, _CHECKED).text
+
+def attributed_input(result, server, several):
+ if type(result.value.get("inputRequests")) is not dict:
+  return result.text
+ text = result.part("inputRequests")
+ requests = {
+  key: _attributed_entry(entry, Json(text[begin:stop]), server, several)
+  for key, (entry, begin, stop) in members(text)[0].items()
+ }
+ return result.owned({"inputRequests": obj(requests)}).text
+
+def _attributed_entry(value, entry, server, several):
+ method = value.get("method") if type(value) is dict else None
+ if type(method) is not str or type(value.get("params", {})) is not dict:
+  return entry.text
+ asked = Json(entry.part("params") or "{}")
+ params = attributed(method, asked, server, several)
+ return entry.owned({"params": params}, ("method",)).text
+
+def relayed(client):
+ extensions = _passing_extensions(client)
+ return obj({**client.capabilities, **extensions})
+
+def able(client):
+ if isinstance(client, ModernRequest):
+  return edited(client.declared, add=_passing_extensions(client))
+ return relayed(client)
+
+def _passing_extensions(client):
+ if not client.extensions:
+  return {}
+ return {"extensions": edited(client.extensions, drop=(TASKS,))}
+""",
+    "clients.profiles": r"""
+from ..clients.answers import Answers
+from ..messages.jsontext import Malformed, members, parse
+from ..messages.message import decode, read_message
+from ..messages.protocol import INFO_KEY
+DEFAULT_PROFILE = "default"
+
+def profile_names(plan):
+ return list(parse(plan.profiles)) if plan.profiles else []
+
+def narrowed(plan, profile):
+ if not plan.profiles:
+  return plan
+ parts, _ = members(plan.profiles)
+ wanted = DEFAULT_PROFILE if profile is None else profile
+ if wanted not in parts:
+  return plan.narrowed(profiles="")
+ part, start, _ = parts[wanted]
+ texts, _ = members(plan.profiles, start)
+ def declared(member):
+  _, begin, end = texts[member]
+  return "".join([line.lstrip(" ") for line in plan.profiles[begin:end].split("\n")])
+ modern = "modern_capabilities" if "modern_capabilities" in texts else "capabilities"
+ tools = part["tools"]
+ return plan.narrowed(
+  profiles="",
+  capabilities=declared("capabilities"),
+  modern_capabilities=declared(modern),
+  instructions="\n\n".join(part["instructions"]),
+  servers={
+   server: {**row, "expose": [_literally(name) for name in tools[server]]}
+   for server, row in plan.servers.items()
+   if server in tools
+  },
+  children={name: facts for name, facts in plan.children.items() if name in tools},
+  subtools={
+   name: called for name, called in plan.subtools.items() if name in tools.get("", ())
+  },
+  routes={
+   kind: {
+    exposed: route
+    for exposed, route in routes.items()
+    if route[0] in tools and (kind != "tools" or route[1] in tools[route[0]])
+   }
+   for kind, routes in plan.routes.items()
+  },
+ )
+
+def choose(plan, answers, line):
+ try:
+  name = client_name(read_message(decode(line)))
+ except Malformed:
+  name = None
+ chosen = Answers(narrowed(plan, profile_for(plan, name)))
+ chosen.outages |= answers.outages
+ return chosen, name is None
+
+def profile_for(plan, name):
+ fits = [
+  profile
+  for profile, part in parse(plan.profiles).items()
+  if name is not None and name.lower().startswith(tuple(map(str.lower, part["clients"])))
+ ]
+ return fits[0] if fits else None
+
+def client_name(message):
+ meta = message.params.get("_meta")
+ about = meta.get(INFO_KEY) if type(meta) is dict else None
+ about = about or message.params.get("clientInfo")
+ name = about.get("name") if type(about) is dict else None
+ return name if type(name) is str else None
+
+def _literally(name):
+ return "".join([f"[{char}]" if char in "*?[" else char for char in name])
+""",
+    "launch.approval": r"""
+import os
+import subprocess
+import tempfile
+from ..launch.nesting import data_digest
+ALLOWED_SIGNERS = "MCPAGG_ALLOWED_SIGNERS"
+NAMESPACE = "mcpagg"
+TIMEOUT_SECONDS = 30.0
+
+class NotApproved(Exception):
+ pass
+
+def signed_text(digest):
+ return f"{digest}\n".encode("ascii")
+
+def check_unchanged(plan):
+ if not plan.approval:
+  raise NotApproved("its data is not signed")
+ digest = data_digest(plan.tables)
+ if digest != plan.approval["data"]:
+  raise NotApproved(f"its data has changed since it was signed: it has {digest} now")
+ return digest
+
+def signer_of(plan, allowed):
+ digest = check_unchanged(plan)
+ if not os.path.isfile(allowed):
+  raise NotApproved(f"there is no file of allowed signers {allowed}")
+ with tempfile.TemporaryDirectory(prefix="mcpagg.") as folder:
+  signature = os.path.join(folder, "signature")
+  with open(signature, "w", encoding="ascii") as file:
+   file.write(plan.approval["signature"])
+  reasons = []
+  for signers in _alternatives(allowed, os.path.join(folder, "signers")):
+   where = ["-f", signers, "-s", signature]
+   found, _ = _ssh_keygen(["find-principals", *where], b"")
+   for who in found.splitlines():
+    if who.startswith("!"):
+     continue
+    command = ["verify", "-n", NAMESPACE, "-I", who, *where]
+    verified, why = _ssh_keygen(command, signed_text(digest))
+    if verified:
+     return who
+    reasons.append(why)
+   if not found and signers == allowed:
+    break
+ if not reasons:
+  raise NotApproved(f"its data is signed by nobody in {allowed}")
+ raise NotApproved(f"its signature does not hold: {reasons[0]}")
+
+def _alternatives(allowed, line_alone):
+ yield allowed
+ with open(allowed, "rb") as file:
+  lines = file.read().splitlines()
+ for line in lines:
+  if line.strip() and not line.startswith(b"#"):
+   with open(line_alone, "wb") as alone:
+    alone.write(line + b"\n")
+   yield line_alone
+
+def refusal(plan):
+ allowed = os.environ.get(ALLOWED_SIGNERS, "")
+ try:
+  if allowed:
+   signer_of(plan, allowed)
+  elif plan.approval and plan.options.on_drift == "refuse":
+   check_unchanged(plan)
+ except NotApproved as problem:
+  return str(problem)
+ return ""
+
+def _ssh_keygen(command, text):
+ try:
+  done = subprocess.run(
+   ["ssh-keygen", "-Y", *command],
+   input=text,
+   stdout=subprocess.PIPE,
+   stderr=subprocess.PIPE,
+   timeout=TIMEOUT_SECONDS,
+   check=False,
+  )
+ except (OSError, subprocess.TimeoutExpired) as problem:
+  raise NotApproved(f"ssh-keygen cannot be asked about its signature: {problem}") from None
+ output, why = (one.decode("utf-8", "replace").strip() for one in (done.stdout, done.stderr))
+ return ("" if done.returncode else output), " ".join((why or output).split())
+""",
+    "launch.launch": r"""
+import os
+from ..launch.platforms import find_program, variable_key
+from ..launch.secrecy import Redactor, passwords_in, secrets_in
+from ..launch.variables import (
+ CONFIG_FOLDER,
+ BadUrl,
+ MissingVariable,
+ parse_env_file,
+ references,
+ resolve,
+)
+from ..start.opening import ABOVE
+_BASIC_POSIX = {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"}
+_BASIC_WINDOWS = {"APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "PROGRAMFILES"}
+_WINDOWS_TOO = {"PROCESSOR_ARCHITECTURE", "SYSTEMROOT", "TEMP", "USERNAME", "USERPROFILE"}
+BASIC_VARIABLES = frozenset(_BASIC_POSIX | _BASIC_WINDOWS | _WINDOWS_TOO | {"SYSTEMDRIVE"})
+MORE_FOLDERS = "MCPAGG_PATH"
+_LOCALE_AND_TEMP = {"LANG", "LC_ALL", "LC_CTYPE", "TMP", "TMPDIR", "TZ"}
+_PROXIES = {"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"}
+_CERTIFICATES = {"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE"}
+COMMON_VARIABLES = BASIC_VARIABLES | _LOCALE_AND_TEMP | _PROXIES | _CERTIFICATES
+
+class Location:
+ __slots__ = ("field", "key")
+ def __init__(self, field, key=None):
+  self.field = field
+  self.key = key
+ def __eq__(self, other):
+  return isinstance(other, Location) and (self.field, self.key) == (other.field, other.key)
+ def __hash__(self):
+  return hash((self.field, self.key))
+ def __str__(self):
+  if self.key is None:
+   return self.field
+  return f"{self.field}[{self.key}]" if type(self.key) is int else f"{self.field}.{self.key}"
+ __repr__ = __str__
+
+class MissingVariables(Exception):
+ def __init__(self, missing):
+  uses = ", ".join(f"{variable} (in {location})" for location, variable in missing)
+  super().__init__(f"not set in the environment: {uses}")
+  self.missing = missing
+
+class Launch:
+ __slots__ = (
+  "_redactor",
+  "argv",
+  "cwd",
+  "env",
+  "headers",
+  "masks",
+  "mentioned",
+  "name",
+  "transport",
+  "url",
+ )
+ def __init__(
+  self,
+  argv,
+  env,
+  cwd,
+  mentioned,
+  url="",
+  headers=None,
+  masks=None,
+  transport="stdio",
+  *,
+  name="",
+ ):
+  self.argv = argv
+  self.env = env
+  self.cwd = cwd
+  self.mentioned = mentioned
+  self.name = name
+  self.url = url
+  self.transport = transport
+  self.headers = dict(headers or {})
+  self.masks = dict(masks or {})
+  self._redactor = None
+ def over(self, transport):
+  mentioned, env = self.mentioned, self.env
+  return Launch(
+   self.argv,
+   env,
+   self.cwd,
+   mentioned,
+   self.url,
+   self.headers,
+   self.masks,
+   transport,
+   name=self.name,
+  )
+ def secrets(self):
+  return {**secrets_in(self.env), **self.mentioned, **passwords_in(self.mentioned)}
+ def hide(self, secret, name):
+  if secret not in self.mentioned:
+   self.mentioned[secret] = name
+   self._redactor = None
+ def redact(self, text):
+  if self._redactor is None:
+   self._redactor = Redactor(self.secrets())
+  return self._redactor.redact(text)
+
+def strings(row):
+ plain = [key for key in ("env_file", "command", "cwd", "url") if row.get(key)]
+ found = [(Location(key), row[key]) for key in plain]
+ found += [(Location("args", index), value) for index, value in enumerate(row.get("args", ()))]
+ for group in ("env", "headers"):
+  found += [(Location(group, key), value) for key, value in row.get(group, {}).items()]
+ masks = row.get("masks", {}).items()
+ return found + [(Location("masks", name), mask["value"]) for name, mask in masks]
+
+def mentioned(row):
+ names = {name for _, text in strings(row) for name, _ in references(text)}
+ return names | set(row.get("env", {}))
+
+def mentioned_by_all(rows):
+ return _keys(name for row in rows.values() for name in mentioned(row))
+
+def prepare(
+ name,
+ rows,
+ environ,
+ folder,
+ minimal=False,
+ known=None,
+):
+ row = rows[name]
+ own = row.get("env", {})
+ environ = _with_folders(_keyed(environ))
+ folder = os.path.abspath(folder)
+ scope = _LaunchScope(own, environ, folder)
+ if minimal:
+  env = _basic(environ)
+ else:
+  env = _inherited_by(row, mentioned_by_all(rows) if known is None else known, environ)
+ missing = []
+ unfit = None
+ values = {}
+ for location, text in strings(row):
+  owner = str(location.key) if location.field == "env" else None
+  try:
+   if location.field == "url":
+    from ..launch.urls import resolve_url
+    value = resolve_url(text, scope.lookup(owner))
+   else:
+    value = resolve(text, scope.lookup(owner))
+  except MissingVariable:
+   missing += [(location, variable) for variable in _missing(text, scope.lookup(owner))]
+   continue
+  except BadUrl as problem:
+   unfit = problem
+   continue
+  values[location] = value
+  if location.field == "env_file":
+   path = _path_within(folder, value)
+   if os.path.exists(path) and not os.path.isfile(path):
+    raise ValueError(f"{path} is no file")
+   with open(path, encoding="utf-8") as file:
+    scope.add_file(parse_env_file(file.read()))
+ if missing:
+  raise MissingVariables(missing)
+ if unfit is not None:
+  raise unfit
+ env.update(scope.file)
+ env.update(_keyed({key: values[Location("env", key)] for key in own}))
+ cwd = values.get(Location("cwd"))
+ cwd = _path_within(folder, cwd) if cwd is not None else None
+ command = _program_within(values.get(Location("command"), ""), cwd or folder)
+ argv = [find_program(command, env, cwd or folder) or command]
+ argv += [values[Location("args", index)] for index in range(len(row.get("args", ())))]
+ headers = {key: values[Location("headers", key)] for key in row.get("headers", {})}
+ masks = {key: values[Location("masks", key)] for key in row.get("masks", {})}
+ url = values.get(Location("url"), "")
+ transport = row.get("transport", "stdio")
+ return Launch(argv, env, cwd, scope.mentioned, url, headers, masks, transport, name=name)
+
+def _missing(text, lookup):
+ found = {}
+ for name, default in references(text):
+  try:
+   if lookup(name) is None and default is None:
+    found[name] = True
+  except MissingVariable as problem:
+   found[problem.name] = True
+ return list(found)
+
+def _path_within(folder, path):
+ return os.path.join(folder, os.path.expanduser(path))
+
+def _program_within(command, folder):
+ return _path_within(folder, command) if "/" in command or os.sep in command else command
+
+def _keys(names):
+ return {variable_key(name) for name in names}
+
+def _keyed(variables):
+ return {variable_key(name): value for name, value in variables.items()}
+
+def _with_folders(environ):
+ more = environ.pop(MORE_FOLDERS, "")
+ if more:
+  environ["PATH"] = os.pathsep.join([more, environ.get("PATH", os.defpath)])
+ return environ
+
+def _basic(environ):
+ basic = BASIC_VARIABLES | {ABOVE}
+ return {key: value for key, value in environ.items() if key in basic}
+
+def _inherited_by(row, known, environ):
+ shown = _keys(mentioned(row)) | _keys(COMMON_VARIABLES)
+ return {key: value for key, value in environ.items() if key not in known or key in shown}
+
+class _LaunchScope:
+ def __init__(self, own, environ, folder):
+  self.own = _keyed(own)
+  self.environ = environ
+  self.folder = folder
+  self.file = {}
+  self.mentioned = {}
+  self.open = []
+ def add_file(self, variables):
+  self.file = _keyed(variables)
+  for name, value in variables.items():
+   self._remember(name, value)
+ def lookup(self, owner):
+  return lambda name: self.value(name, owner)
+ def value(self, name, owner=None):
+  key = variable_key(name)
+  if key in self.own and key != variable_key(owner or "") and key not in self.open:
+   self.open.append(key)
+   try:
+    return resolve(self.own[key], self.lookup(name))
+   finally:
+    self.open.remove(key)
+  if name == CONFIG_FOLDER:
+   return self.folder
+  value = self.file.get(key, self.environ.get(key))
+  if value is not None:
+   self._remember(name, value)
+  return value
+ def _remember(self, name, value):
+  if len(value) > 3:
+   self.mentioned[value] = name
+""",
+    "launch.needs": r"""
+from ..launch.launch import (
+ Location,
+ MissingVariables,
+ mentioned_by_all,
+ prepare,
+ strings,
+)
+from ..launch.nesting import standing_above
+from ..launch.variables import references
+from ..start.opening import ABOVE
+
+def endless(plan, environ):
+ above = standing_above(plan.tables, plan.servers, environ)
+ names = ", ".join([f"'{name}'" for name in above])
+ if not above:
+  return ""
+ return (
+  f"nothing was started: its own server {names} has started this proxy, which would start"
+  " itself without end; take what starts it out of that server's entry (or unset"
+  f" {ABOVE}, if that server has ended)"
+ )
+
+def uses(row):
+ own = row.get("env", {})
+ return [
+  (location, name, default)
+  for location, text in strings(row)
+  for name, default in references(text)
+  if name not in own or location == Location("env", name)
+ ]
+
+def unset(
+ rows, environ, folder):
+ known = mentioned_by_all(rows)
+ missing = {name: _unset_for(name, rows, environ, folder, known) for name in rows}
+ return {name: problem for name, problem in missing.items() if problem is not None}
+
+def _unset_for(
+ name, rows, environ, folder, known):
+ try:
+  prepare(name, rows, environ, folder, known=known)
+ except MissingVariables as problem:
+  return problem
+ except (OSError, ValueError):
+  return None
+ return None
+""",
+    "launch.nesting": r"""
+from ..start.opening import ABOVE
+from ..start.values import quote
+try:
+ from _sha2 import sha256
+except ImportError:
+ try:
+  from _sha256 import sha256
+ except ImportError:
+  from hashlib import sha256
+_NOT_SIGNED = ("approval", "compiler")
+_IDENTITY_DIGITS = 32
+
+def data_digest(tables):
+ signed = {name: table for name, table in tables.items() if name not in _NOT_SIGNED}
+ digest = sha256(_sorted_text(signed).encode("ascii")).hexdigest()
+ return f"sha256:{digest}"
+
+def _sorted_text(value):
+ if type(value) is str:
+  return quote(value)
+ return "{" + ", ".join([f"{quote(k)}: {_sorted_text(value[k])}" for k in sorted(value)]) + "}"
+
+def identity(digest, server):
+ text = sha256(f"{digest} {server}".encode("utf-8", "surrogatepass")).hexdigest()
+ return text[:_IDENTITY_DIGITS]
+
+def standing_above(
+ tables, servers, environ):
+ above = environ.get(ABOVE, "").split()
+ digest = data_digest(tables) if above else ""
+ return [name for name in servers if above and identity(digest, name) in above]
+
+def with_identity(
+ env, digest, server, environ):
+ above = environ.get(ABOVE, "").split()
+ own = identity(digest, server)
+ if own in above:
+  raise ValueError(
+   f"it has started this proxy, which would start itself without end ({ABOVE})"
+  )
+ return {**env, ABOVE: " ".join([*above, own])}
+""",
+    "launch.platforms": r"""
+import errno
+import os
+import sys
+from ..launch.windows_programs import (
+ batch_line,
+ find_windows_program,
+ is_batch_file,
+ shell_command,
+)
+WINDOWS = sys.platform == "win32"
+
+def variable_key(name, windows=WINDOWS):
+ return name.upper() if windows else name
+
+def find_program(command, env, folder):
+ if WINDOWS:
+  return find_windows_program(command, env, folder)
+ folders = [""] if "/" in command else env.get("PATH", os.defpath).split(os.pathsep)
+ places = [os.path.join(folder, one, command) for one in folders]
+ return next((place for place in places if is_program(place)), None)
+
+def is_program(path):
+ return os.path.isfile(path) and os.access(path, os.X_OK)
+
+def command_line(argv):
+ if not WINDOWS:
+  return argv
+ if not os.path.isabs(argv[0]):
+  raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), argv[0])
+ return shell_command(batch_line(argv), os.environ) if is_batch_file(argv[0]) else argv
+
+def own_folder(file):
+ is_resolved = sys.platform != "win32" or os.path.islink(file)
+ return os.path.dirname(os.path.realpath(file) if is_resolved else os.path.abspath(file))
+""",
+    "launch.secrecy": r"""
+import binascii
+from ..launch.variables import percent_encoded
+from ..messages.printable import printable
+from ..start.values import quote
+NOTHING = 0
+LIKELY = 1
+SURE = 2
+_FOREIGN = ("passwort", "kennwort", "motdepasse", "contrasena", "contraseña", "wachtwoord")
+PASSWORDS = ("password", "passwords", "passwd", "passphrase", *_FOREIGN)
+_SECRETS = ("token", "secret", "secrets", "jwt", *PASSWORDS)
+_API_KEYS = ("apikey", "apikeys", "appkey", "accesskey", "accesskeyid", "authkey", "rolekey")
+_OTHER_KEYS = ("secretkey", "privatekey", "masterkey", "signingkey", "encryptionkey")
+_ENDS = (*_SECRETS, *_API_KEYS, *_OTHER_KEYS, "authorization", "credential", "credentials")
+_LAST = {"pass", "pwd", "pw", "creds", "cred", "senha", "mdp"}
+_LIKELY_KEYS = {"key", "keys", "tokens", "pat", "sig", "signature"}
+_LIKELY_LAST = _LIKELY_KEYS | {"auth", "basic", "bearer", "cookie", "cookies", "session"}
+_STAGES = {"env", "prod", "production", "dev", "staging", "test", "live", "old", "new", "backup"}
+_QUALIFIERS = _STAGES | {"value", "main", "default", "base64", "b64"}
+_PLACES = {"file", "path", "dir", "directory", "folder", "url", "uri", "endpoint", "host", "port"}
+_TRAITS = {"type", "name", "names", "limit", "count", "ttl", "version", "arn", "issuer", "scope"}
+_COINS = {"address", "contract", "mint", "symbol"}
+_ABOUT = _PLACES | _TRAITS | _COINS | {"policy", "store", "manager", "provider"}
+_PUBLIC = {"public", "publishable"}
+_NUMERALS = "0123456789"
+_HEX = frozenset("0123456789abcdefABCDEF-")
+_RANDOM = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+/=.~%-")
+_BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_=")
+_LONGEST_WORD = 12
+_SHORTEST_GIVEN = 6
+_SHORTEST_LINE = 8
+_SHORTEST_ENCODED = 8
+
+def promise(name):
+ words = words_of(name)
+ while len(words) > 1 and (words[-1] in _QUALIFIERS or words[-1].isdigit()):
+  words.pop()
+ if not words:
+  return NOTHING
+ last = words[-1] = words[-1].rstrip(_NUMERALS) or words[-1]
+ if "".join(words).endswith(_ENDS) or last in _LAST:
+  return SURE
+ if last in _LIKELY_LAST:
+  return NOTHING if _PUBLIC.intersection(words) else LIKELY
+ if last not in _ABOUT and any(word.endswith(_ENDS) for word in words):
+  return LIKELY
+ return NOTHING
+
+def words_of(name):
+ parts = []
+ for before, char in zip(" " + name, name):
+  if not char.isalnum():
+   parts.append(" ")
+  elif char.isupper() and not before.isupper():
+   parts.append(" " + char)
+  else:
+   parts.append(char)
+ return "".join(parts).lower().split()
+
+def looks_random(text):
+ if len(text) < 16 or not _RANDOM.issuperset(text):
+  return False
+ if 32 <= len(text) <= 36 and _HEX.issuperset(text):
+  return True
+ if text.isalpha() or not any(char.isdigit() for char in text):
+  return False
+ for mark in "-./+=~%":
+  text = text.replace(mark, "_")
+ return not all(_readable(piece) for piece in text.split("_"))
+
+def _readable(piece):
+ word = piece.strip(_NUMERALS)
+ if word == piece or len(piece) - len(word) <= 4:
+  return not word or (word.isalpha() and (_one_case(word) or len(word) > 3))
+ return not word
+
+def is_word(text):
+ return text.isalpha() and _one_case(text) and len(text) <= _LONGEST_WORD
+
+def _one_case(word):
+ return word.islower() or word.isupper() or word[1:].islower()
+
+def secrets_in(env):
+ found = {}
+ for name, value in env.items():
+  grade = promise(name)
+  could_be = looks_random(value) if grade == LIKELY else not _is_ordinary(value)
+  if grade != NOTHING and could_be:
+   found[value] = name
+  if "://" in value and (password := url_password(value)):
+   found[password] = name
+ return found
+
+def _is_ordinary(value):
+ if len(value) < _SHORTEST_GIVEN or is_word(value):
+  return True
+ path = value.startswith(("/", "~", "./", "../")) or value[1:3] in (":\\", ":/")
+ return path or "://" in value or (value.isdigit() and len(value) < 8)
+
+def passwords_in(values):
+ found = {url_password(value): name for value, name in values.items() if "://" in value}
+ return {password: name for password, name in found.items() if password}
+
+def url_password(text):
+ authority = text.partition("://")[2].partition("/")[0]
+ password = authority.rpartition("@")[0].partition(":")[2]
+ return "" if len(password) < _SHORTEST_GIVEN or is_word(password) else password
+
+class Redactor:
+ def __init__(self, secrets):
+  plain = {}
+  encoded = {}
+  for secret, name in secrets.items():
+   for spelled in _spellings(secret):
+    plain.setdefault(spelled, name)
+   octets = secret.encode("utf-8", "surrogateescape")
+   for run in _encoded_runs(octets) if len(octets) >= _SHORTEST_ENCODED else ():
+    encoded.setdefault(run, name)
+  self.plain = sorted(plain.items(), key=lambda pair: -len(pair[0]))
+  self.encoded = list(encoded.items())
+ def names(self, text):
+  found = {name for spelled, name in self.plain if spelled in text}
+  return sorted(found | {name for run, name in self.encoded if run in text})
+ def redact(self, text):
+  for spelled, name in self.plain:
+   text = text.replace(spelled, f"${{{name}}}")
+  for run, name in self.encoded:
+   at = text.find(run)
+   while at >= 0:
+    start, end = _around(text, at, at + len(run))
+    put = f"${{{name}}}"
+    text = text[:start] + put + text[end:]
+    at = text.find(run, start + len(put))
+  return text
+
+def _around(text, start, end):
+ while start and text[start - 1] in _BASE64:
+  start -= 1
+ while end < len(text) and text[end] in _BASE64:
+  end += 1
+ return start, end
+
+def _spellings(secret):
+ found = {secret, *(line for line in secret.splitlines() if len(line) >= _SHORTEST_LINE)}
+ found.update([quote(one)[1:-1] for one in found])
+ found.update([_escaped(one) for one in found])
+ if looks_random(secret):
+  found.update((secret.lower(), secret.upper()))
+ for kept in ("", "/", "!'()*", "!'()*/;,?:@&=+$#"):
+  spelled = percent_encoded(secret, kept)
+  found.update((spelled, spelled.replace("%20", "+")))
+  found.add("".join(_lowered(spelled)))
+ return found
+
+def _escaped(text):
+ for char, escape in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\t", "\\t")):
+  text = text.replace(char, escape)
+ return text
+
+def _lowered(spelled):
+ first, *rest = spelled.split("%")
+ yield first
+ for part in rest:
+  yield f"%{part[:2].lower()}{part[2:]}"
+
+def _encoded_runs(secret):
+ yield from (secret.hex(), secret.hex().upper())
+ for shift in range(3):
+  text = binascii.b2a_base64(b"\0" * shift + secret, newline=False).decode("ascii")
+  run = text[(0, 2, 3)[shift] : 8 * (shift + len(secret)) // 6]
+  yield run
+  yield run.replace("+", "-").replace("/", "_")
+
+def shown(text, redact=str):
+ lines = redact(text).rstrip("\n").split("\n")
+ return "\n  ".join([redact(printable(line)) for line in lines])
+""",
+    "launch.variables": r"""
+import re
+import string
+from itertools import chain
+CONFIG_FOLDER = "workspaceFolder"
+_NAME = "([A-Za-z_][A-Za-z0-9_]*)"
+_UNBRACED = re.compile(rf"\$(?:\$|{_NAME})")
+_VARIABLE = re.compile(rf"\$(?:\$|{_NAME}|\{{(?:env:|(?!env:)){_NAME}(?::-([^}}]*))?\}})")
+_UNRESERVED = string.ascii_letters + string.digits + "_.~-"
+_DOTENV_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
+_DOTENV_ESCAPE = re.compile(r"\\([nrt\"\\])")
+_DOTENV_QUOTED = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\[nrt\"\\]|\\(?![nrt\"\\]))*)\"")
+
+class MissingVariable(Exception):
+ def __init__(self, name):
+  super().__init__(name)
+  self.name = name
+
+class BadUrl(ValueError):
+ pass
+
+def references(text):
+ return [(name, default) for _, name, default in pieces(text) if name and name != CONFIG_FOLDER]
+
+def resolve(text, lookup):
+ parts = []
+ for literal, name, default in pieces(text):
+  parts.append(literal)
+  if name:
+   parts.append(value_of(name, default, lookup))
+ return "".join(parts)
+
+def value_of(name, default, lookup):
+ value = lookup(name)
+ if default is not None:
+  return value or default
+ if value is None:
+  raise MissingVariable(name)
+ return value
+
+def pieces(text):
+ start = 0
+ for index, end, name, default in dollars(text):
+  yield text[start : index if name else index + 1], name, default
+  start = end
+ yield text[start:], "", None
+
+def dollars(text):
+ closed = text.rfind("}") + 1
+ found = chain(_VARIABLE.finditer(text, 0, closed), _UNBRACED.finditer(text, closed))
+ for match in found:
+  plain, *braced = match.groups()
+  name, default = (plain, None) if plain or not braced else braced
+  yield match.start(), match.end(), name or "", default
+
+def percent_encoded(text, kept=""):
+ unchanged = (_UNRESERVED + kept).encode("ascii")
+ octets = text.encode("utf-8", "surrogateescape")
+ return "".join([chr(one) if one in unchanged else f"%{one:02X}" for one in octets])
+
+def parse_env_file(text):
+ if "\0" in text:
+  raise ValueError("holds a NUL character")
+ found = {}
+ rest = text.lstrip("\ufeff").replace("\r\n", "\n")
+ while rest:
+  line, _, rest = rest.partition("\n")
+  name, equals, value = line.partition("=")
+  name = name.strip().removeprefix("export ").strip()
+  if not equals or not name or name.startswith("#"):
+   continue
+  value = value.lstrip()
+  if value[:1] in ("'", '"'):
+   quoted = _DOTENV_QUOTED.match(whole := f"{value}\n{rest}")
+   if quoted is not None:
+    single, double = quoted.groups()
+    found[name] = single if double is None else _unescaped(double)
+    rest = whole[quoted.end() :].partition("\n")[2]
+    continue
+  found[name] = (" " + value).partition(" #")[0].strip()
+ return found
+
+def _unescaped(text):
+ return _DOTENV_ESCAPE.sub(lambda match: _DOTENV_ESCAPES[match[1]], text)
+""",
+    "launch.windows_programs": r"""
+import os
+PROGRAM_SUFFIXES = (".com", ".exe", ".bat", ".cmd")
+BATCH_SUFFIXES = (".bat", ".cmd")
+UNQUOTABLE = ("\0", "\r", "\n")
+LONGEST_LINE = 8000
+EMPTY_PART = "%cd:~,%"
+
+def find_windows_program(
+ command,
+ env,
+ folder,
+ is_file=os.path.isfile,
+ path=os.path,
+):
+ if path.dirname(command) or path.splitdrive(command)[0]:
+  places = [path.join(folder, command)]
+ else:
+  folders = [one.strip().strip('"') for one in env.get("PATH", "").split(";")]
+  places = [path.join(one, command) for one in folders if path.isabs(one)]
+ suffixes = _suffixes(env.get("PATHEXT", ""))
+ found = (file for place in places for file in _files_meant(place, suffixes, path))
+ return next((file for file in found if is_file(file)), None)
+
+def _suffixes(variable):
+ named = [suffix.strip().lower() for suffix in variable.split(";")]
+ return [suffix for suffix in named if suffix in PROGRAM_SUFFIXES] or [*PROGRAM_SUFFIXES]
+
+def _files_meant(place, suffixes, path):
+ if path.splitext(place)[1].lower() in PROGRAM_SUFFIXES:
+  yield place
+ for suffix in suffixes:
+  yield place + suffix
+
+def is_batch_file(program):
+ return program.lower().endswith(BATCH_SUFFIXES)
+
+def batch_line(argv):
+ for word in argv:
+  if any(character in word for character in UNQUOTABLE):
+   raise ValueError("an argument of a batch file holds a line break or a NUL")
+ line = " ".join([_quoted(word) for word in argv])
+ if len(line) > LONGEST_LINE:
+  raise ValueError(f"a batch file takes no more than {LONGEST_LINE:,} characters")
+ return line
+
+def _quoted(word):
+ parts = []
+ backslashes = 0
+ for character in word:
+  if character == '"':
+   parts.append("\\" * backslashes + '"')
+  elif character == "%":
+   parts.append("%" + EMPTY_PART[:-1])
+  backslashes = backslashes + 1 if character == "\\" else 0
+  parts.append(character)
+ return '"' + "".join(parts) + "\\" * backslashes + '"'
+
+def shell_command(line, environ):
+ system = environ.get("SYSTEMROOT", "C:\\Windows")
+ return f'"{system}\\System32\\cmd.exe" /e:ON /v:OFF /d /s /c "{line}"'
+""",
+    "lists.catalogue": r"""
+from ..lists.entries import legacy_item, overlaid, patches_of
+from ..messages.jsontext import edited, members, rivals
+from ..messages.protocol import MODERN_VERSION, SKILLS_EXTENSION
+from ..plan.addresses import told_item
+from ..start.greeting import cut_list
+from ..start.values import quote
+LEGACY_ONLY = ("execution",)
+
+class Kind:
+ def __init__(
+  self,
+  name,
+  method,
+  member,
+  capability,
+  key,
+  label="name",
+  announced="",
+ ):
+  self.name = name
+  self.method = method
+  self.member = member
+  self.capability = capability
+  self.key = key
+  self.label = label
+  self.announcement = f"notifications/{announced or capability}/list_changed"
+ def is_declared(self, capabilities):
+  extensions = capabilities.get("extensions")
+  extended = type(extensions) is dict and self.capability in extensions
+  return extended or self.capability in capabilities
+TOOLS = Kind("tools", "tools/list", "tools", "tools", "name")
+PROMPTS = Kind("prompts", "prompts/list", "prompts", "prompts", "name")
+RESOURCES = Kind("resources", "resources/list", "resources", "resources", "uri")
+TEMPLATES = Kind(
+ "templates", "resources/templates/list", "resourceTemplates", "resources", "uriTemplate"
+)
+SKILLS = Kind("skills", "skills/list", "skills", SKILLS_EXTENSION, "uri", "uri", "resources")
+KINDS = (TOOLS, PROMPTS, RESOURCES, TEMPLATES, SKILLS)
+
+class Item:
+ __slots__ = ("compared", "exposed", "head", "original", "portable", "server", "tail")
+ def __init__(self, server, original, name, head, tail):
+  self.server = server
+  self.original = original
+  self.exposed = name
+  self.portable = name
+  self.head = head
+  self.tail = tail
+  self.compared = None
+ def listed(self, name):
+  return self.head + quote(name) + self.tail
+ def mentions(self, text):
+  parts = (self.head, self.tail)
+  return text in self.original or any(text in one or "\\u00" in one for one in parts)
+ def names(self, text):
+  string = quote(text)
+  return string in self.tail or string in self.head
+
+class Catalogue:
+ def __init__(self, kind, plan, outages):
+  facts = plan.children if kind is TOOLS else {}
+  self.kind = kind
+  self.servers = (*plan.servers, *([""] if plan.subtools else []))
+  self.routes = plan.routes[kind.name]
+  self.conditional = {
+   server: frozenset(facts.get(server, {}).get("conditional", ()))
+   for server in self.servers
+  }
+  self.live = {}
+  self.version = 0
+  self._snapshot = plan.snapshot
+  self._outages = outages
+  self._modern = {
+   name for name, known in facts.items() if known["protocol"] == MODERN_VERSION
+  }
+  self._overlays = plan.overlays if kind is TOOLS else ""
+  self._rows = {}
+  for exposed, (server, *row) in self.routes.items():
+   self._rows.setdefault(server, {})[exposed] = row
+  self._recorded = {}
+  self._names = {}
+ def texts(self, client, told=None):
+  patches = {}
+  if self._overlays:
+   patches = patches_of(self._overlays)
+  texts = [(item.server, self._text(item, client, patches)) for item in self._shown(client)]
+  if told is None:
+   return [text for _, text in texts]
+  def spelled(server, text):
+   return told_item(self.kind.name, text, lambda uri: told(uri, server))
+  return [spelled(server, text) for server, text in texts]
+ def mentions(self, scheme):
+  kind, live = self.kind.name, self.live
+  for server in self.servers:
+   if server not in live and scheme in self._snapshot[server].get(kind, ""):
+    return True
+  items = [item for listed in live.values() for item in listed]
+  return any(item.mentions(scheme[:-2]) for item in items)
+ def _shown(self, client):
+  return [
+   item
+   for server in self.servers
+   if server not in self._outages
+   for item in self.served(server)
+   if client.capable or item.original not in self.conditional[server]
+  ]
+ def _text(self, item, client, patches):
+  by_uri = self.kind.label == "uri"
+  text = item.listed(item.original if by_uri else getattr(item, client.spelling))
+  if client.is_modern and '"execution"' in text:
+   text = edited(text, drop=LEGACY_ONLY)
+  patch = patches.get((item.server, item.original))
+  wraps = item.server in self._modern and not client.is_modern and wraps_output(text)
+  if not (patch or wraps):
+   return text
+  if patch:
+   text = overlaid(text, patch)
+   text = edited(text, drop=rivals(members(text)[0], members(patch)[0]))
+  return legacy_item(text) if wraps else text
+ def left_out(self, server):
+  return LEGACY_ONLY if server in self._modern else ()
+ def served(self, server):
+  return self.live[server] if server in self.live else self.recorded(server)
+ def recorded(self, server):
+  if server not in self._recorded:
+   kind = self.kind
+   text = self._snapshot[server].get(kind.name, "[]")
+   rows = self._rows.get(server, {})
+   found = []
+   for own, names, head, tail in cut_list(text, kind.key, kind.label, server, rows):
+    item = Item(server, own, names[0], head, tail)
+    item.portable = names[1]
+    found.append(item)
+   self._recorded[server] = found
+  return self._recorded[server]
+ def serve(self, server, items):
+  self.live[server] = items
+  self.version += 1
+  self._names = {}
+ def find(self, name):
+  if not self._names:
+   items = [item for server in self.servers for item in self.served(server)]
+   if self.kind.key != "name":
+    self._names = {item.original: item for item in reversed(items)}
+   if self.kind.key == self.kind.label:
+    self._names.update({item.portable: item for item in items})
+    self._names.update({item.exposed: item for item in items})
+  return self._names.get(name)
+
+def wraps_output(text):
+ if '"outputSchema"' not in text:
+  return False
+ schema = members(text)[0].get("outputSchema", (None,))[0]
+ return type(schema) is dict and schema.get("type") != "object"
+""",
+    "lists.differences": r"""
+from ..lists.catalogue import TOOLS
+from ..messages.jsontext import parse
+from ..messages.printable import printable
+_PAGE = ("ui", "ui/resourceUri")
+SETS = ("required", "type")
+
+class Difference:
+ def __init__(self, old, new):
+  before = {item.original: item for item in old}
+  now = {item.original: item for item in new}
+  self.added = [name for name in now if name not in before]
+  self.removed = [name for name in before if name not in now]
+  both = {name: (before[name], now[name]) for name in now if name in before}
+  self.changed = {name: pair for name, pair in both.items() if differs(*pair)}
+ def __bool__(self):
+  return bool(self.added or self.removed or self.changed)
+
+def drift(catalogue, server, items, shows_pages):
+ listed = {item.original: item for item in items}
+ absent = catalogue.conditional[server] - listed.keys()
+ expected = [item for item in catalogue.recorded(server) if item.original not in absent]
+ if not shows_pages and catalogue.kind is TOOLS:
+  pages = [_without_page(item, listed.get(item.original)) for item in expected]
+  expected = [item for item in pages if item is not None]
+ return Difference(expected, items)
+
+def _without_page(item, now):
+ value = parse(item.listed("")) if any(item.names(name) for name in _PAGE) else {}
+ meta = value.get("_meta")
+ if type(meta) is not dict or not any(name in meta for name in _PAGE):
+  return item
+ value["_meta"] = {name: one for name, one in meta.items() if name not in _PAGE}
+ if not value["_meta"]:
+  del value["_meta"]
+ return now if now is None or same(value, parse(now.listed("")), SETS) else item
+
+def differs(old, new):
+ if new.compared is not None and new.compared[0] is old:
+  return new.compared[1]
+ if old.head == new.head and old.tail == new.tail:
+  return False
+ return not same(parse(old.listed("")), parse(new.listed("")), SETS)
+
+def same(one, other, sets=()):
+ pairs = [(one, other)]
+ while pairs:
+  one, other = pairs.pop()
+  if type(one) is dict and type(other) is dict:
+   if one.keys() != other.keys():
+    return False
+   pairs += [
+    (_sorted(one[key]), _sorted(other[key])) if key in sets else (one[key], other[key])
+    for key in one
+   ]
+  elif type(one) is list and type(other) is list:
+   if len(one) != len(other):
+    return False
+   pairs += [(one[index], other[index]) for index in range(len(one))]
+  elif type(one) is bool or type(other) is bool:
+   if one is not other:
+    return False
+  elif one != other and not (type(one) is type(other) is float and repr(one) == repr(other)):
+   return False
+ return True
+
+def _sorted(value):
+ if type(value) is list and all(type(item) is str for item in value):
+  return sorted(value)
+ return value
+_TEXTS = ("title", "description", "icons")
+_OF_OBJECTS = ("properties", "required")
+SHOWN_NAMES = 20
+NAME_WIDTH = 100
+
+def drift_text(difference):
+ parts = (("+", difference.added), ("-", difference.removed), ("~", difference.changed))
+ signed = [(mark, name) for mark, names in parts for name in names]
+ shown = []
+ for mark, name in signed[:SHOWN_NAMES]:
+  found = f"({classes(*difference.changed[name])})" if mark == "~" else ""
+  text = mark + name + found
+  shown.append(text if len(text) <= NAME_WIDTH else f"{text[:NAME_WIDTH]}…")
+ more = f" and {len(signed) - SHOWN_NAMES} more" if len(signed) > SHOWN_NAMES else ""
+ return printable(" ".join(shown) + more)
+
+def classes(old, new):
+ before, now = parse(old.listed("")), parse(new.listed(""))
+ found = dict.fromkeys(
+  member_class(name, before.get(name), now.get(name))
+  for name in {**before, **now}
+  if not (name in before and name in now and same(before[name], now[name], SETS))
+ )
+ return ",".join(found)
+
+def member_class(name, before, now):
+ if name in _TEXTS:
+  return "text"
+ is_schema = name.endswith("Schema") or name == "arguments"
+ if not is_schema and name != "annotations":
+  return "other"
+ if name == "arguments":
+  before, now = arguments_schema(before), arguments_schema(now)
+ before, now = _without_texts(before), _without_texts(now)
+ if same(before, now, SETS):
+  return "text"
+ if not is_schema:
+  return "hint"
+ is_safe = _is_compatible(before, now, name == "outputSchema")
+ return "schema-compatible" if is_safe else "schema-breaking"
+
+def arguments_schema(arguments):
+ listed = arguments if type(arguments) is list else []
+ known = {str(one.get("name")): one for one in listed if type(one) is dict}
+ return {
+  "properties": {
+   name: {key: value for key, value in one.items() if key not in ("name", "required")}
+   for name, one in known.items()
+  },
+  "required": [name for name, one in known.items() if one.get("required") is True],
+ }
+
+def _is_compatible(before, now, output):
+ if before is None or now is None:
+  return (before is None) == output
+ if type(before) is not dict or type(now) is not dict:
+  return same(before, now, SETS)
+ rest = [{key: one[key] for key in one if key not in _OF_OBJECTS} for one in (before, now)]
+ if not same(rest[0], rest[1], SETS):
+  return False
+ old, new = (_object(one.get("properties")) for one in (before, now))
+ had, has = (_names(one.get("required")) for one in (before, now))
+ if old.keys() - new.keys() or new.keys() & had - old.keys():
+  return False
+ if had - has if output else has - had:
+  return False
+ return all(_is_compatible(old[name], new[name], output) for name in old)
+
+def _object(value):
+ return value if type(value) is dict else {}
+
+def _names(value):
+ return {name for name in value if type(name) is str} if type(value) is list else set()
+
+def _without_texts(value):
+ if type(value) is list:
+  return [_without_texts(part) for part in value]
+ if type(value) is not dict:
+  return value
+ return {
+  name: _without_texts(part)
+  for name, part in value.items()
+  if name not in ("title", "description") or type(part) is not str
+ }
+""",
+    "lists.entries": r"""
+import json
+from ..messages.jsontext import edited, members
+
+def patches_of(table):
+ found = {}
+ for server, (_, start, _) in members(table)[0].items():
+  for tool, (_, begin, end) in members(table, start)[0].items():
+   found[server, tool] = table[begin:end]
+ return found
+
+def overlaid(text, patch):
+ found, _ = members(text)
+ changes, _ = members(patch)
+ changed = {}
+ for name, (value, start, end) in changes.items():
+  if type(value) is dict:
+   known, begin, behind = found.get(name, (None, 0, 0))
+   old = text[begin:behind] if type(known) is dict else "{}"
+   changed[name] = overlaid(old, patch[start:end])
+  elif value is not None:
+   changed[name] = patch[start:end]
+ return edited(text, drop=changes, add=changed)
+
+def legacy_item(text):
+ schema = members(text)[0]["outputSchema"][0]
+ return edited(text, add={"outputSchema": _wrapped_schema(schema)})
+
+def _wrapped_schema(schema):
+ inner = dict(schema)
+ head = {"$schema": inner.pop("$schema")} if "$schema" in inner else {}
+ outer = {**head, "type": "object", "properties": {"result": _moved_schema(inner)}}
+ return json.dumps({**outer, "required": ["result"]}, separators=(",", ":"))
+
+def _moved_schema(part):
+ if type(part) is list:
+  return [_moved_schema(item) for item in part]
+ if type(part) is not dict or type(part.get("$id")) is str:
+  return part
+ return {
+  name: (
+   "#/properties/result" + value[1:]
+   if name == "$ref"
+   and type(value) is str
+   and value.startswith("#")
+   and value[1:2] in ("", "/")
+   else _moved_schema(value)
+  )
+  for name, value in part.items()
+ }
+""",
+    "lists.listing": r"""
+from fnmatch import fnmatchcase
+from ..lists.catalogue import RESOURCES, TEMPLATES, TOOLS, Item
+from ..lists.mending import WRONG, Unmendable, mended, named, wrong
+from ..messages.jsontext import (
+ Malformed,
+ edited,
+ elements,
+ members,
+ obj,
+ read_members,
+ rivals,
+)
+from ..plan.names import name_new
+from ..plan.uri_templates import is_told_apart
+from ..start.greeting import labelled
+from ..start.values import quote
+MAXIMUM_PAGES = 1000
+MAXIMUM_ENTRY_DEPTH = 100
+MAXIMUM_ENTRIES = 10_000
+MAXIMUM_ENTRY_CHARACTERS = 1 << 22
+LEFT_OUT = "it is left out"
+TOO_DEEP = f"values nested more than {MAXIMUM_ENTRY_DEPTH} deep"
+TOO_LARGE = f"more than {MAXIMUM_ENTRY_CHARACTERS >> 20} MiB of text"
+_LARGEST_DOUBLE = 1.7976931348623157e308
+
+class Listing:
+ def __init__(
+  self,
+  kind,
+  server,
+  *,
+  is_modern=False,
+  over_http=False,
+  without=(),
+ ):
+  self.kind = kind
+  self._without = without
+  self._is_modern = is_modern
+  self._repeats = kind is TOOLS and is_modern and over_http
+  self.wanted = "{}"
+  self.faults = []
+  self.left_out = []
+  self.mended = []
+  self.server = server
+  self._first = {}
+  self._followed = set()
+ def said(self, row):
+  kind = self.kind
+  refusals = [*self.left_out, *self.mended]
+  shown = [one for one in refusals if not is_hidden(kind, one[0], row)]
+  return [*self.faults, *[_said(kind, *one) for one in shown]]
+ @property
+ def items(self):
+  return list(self._first.values())
+ def take(self, result):
+  self.wanted = None
+  found, _ = members(result)
+  if self.kind.member not in found or type(found[self.kind.member][0]) is not list:
+   raise Malformed(f"no list of {self.kind.member}")
+  cursor = found["nextCursor"][0] if "nextCursor" in found else None
+  in_circle = type(cursor) is str and cursor in self._followed
+  for value, start, end in elements(result, found[self.kind.member][1]):
+   if len(self._first) == MAXIMUM_ENTRIES:
+    what = f"lists more than {MAXIMUM_ENTRIES} {self.kind.name}"
+    self.faults.append(f"{what}; the list ends there")
+    return
+   item = self._item(value, result, start, end)
+   if item is None:
+    continue
+   key = item.original
+   if self._first.setdefault(key, item) is not item and not in_circle:
+    what = f"lists the {self.kind.name[:-1]} {key!r} more than once"
+    self.faults.append(f"{what}; the first one counts")
+  if type(cursor) is not str:
+   return
+  if in_circle or len(self._followed) == MAXIMUM_PAGES:
+   what = f"repeats the cursor {cursor!r}" if in_circle else f"lists {MAXIMUM_PAGES} pages"
+   self.faults.append(f"{what} in {self.kind.method}; the list ends there")
+   return
+  self._followed.add(cursor)
+  self.wanted = obj(cursor=quote(cursor))
+ def _item(self, value, text, start, end):
+  kind = self.kind
+  entry = value if type(value) is dict else {}
+  name, key = entry.get(kind.label), entry.get(kind.key)
+  if type(name) is not str or type(key) is not str or not key:
+   other = f" or {kind.key}" if kind.key != kind.label else ""
+   self.faults.append(
+    f"lists a {kind.name[:-1]} without a {kind.label}{other}; it is left out"
+   )
+   return None
+  if fault := self._fault(entry, text[start:end]):
+   self.faults.append(f"lists the {kind.name[:-1]} {key!r} with {fault}; it is left out")
+   return None
+  if odd := _oddity(entry, text, start):
+   self.left_out.append((key, "", odd, LEFT_OUT))
+   return None
+  if any(member in entry for member in self._without):
+   entry = {member: entry[member] for member in entry if member not in self._without}
+   text = edited(text[start:end], drop=self._without)
+   start, end = 0, len(text)
+  try:
+   mends = wrong(kind, entry, self._is_modern)
+  except Unmendable as problem:
+   self.left_out.append((key, str(problem), WRONG, LEFT_OUT))
+   return None
+  if mends:
+   self.mended += [(key, *one) for one in named(entry, mends)]
+   text = mended(text[start:end], mends)
+   start, end = 0, len(text)
+  _, begin, stop = members(text, start)[0][kind.label]
+  return Item(self.server, key, name, text[start:begin], text[stop:end])
+ def _fault(self, entry, text):
+  if len(text) > MAXIMUM_ENTRY_CHARACTERS:
+   return TOO_LARGE
+  if rival := rivals(entry, {self.kind.label, self.kind.key}):
+   return f"a member {rival[0]!r}, which some clients take for ours"
+  if not self._repeats:
+   return ""
+  from ..messages.param_headers import (
+   MARK,
+   mark_fault,
+  )
+  if MARK not in text:
+   return ""
+  fault = mark_fault(entry.get("inputSchema"))
+  return f"an {MARK} {fault}, which clients of HTTP refuse" if fault else ""
+
+def _said(kind, name, pointer, what, done):
+ where = f" at {pointer}" if pointer else ""
+ about = f"lists the {kind.name[:-1]} {name!r} with {what}{where}"
+ return f"{about}, which strict clients refuse; {done}"
+
+def _oddity(value, text, start):
+ if odd := unreadable(value):
+  return odd
+ names = []
+ read_members(text, start, {}, names)
+ return "a member that stands twice" if len({*names}) < len(names) else ""
+
+def listed(items, catalogue, connection):
+ kind, server, row = catalogue.kind, connection.name, connection.row
+ items = [item for item in items if not is_hidden(kind, item.original, row)]
+ if kind.key == "name":
+  return _named(items, catalogue, connection)
+ if kind.label == "name":
+  routes, own = catalogue.routes, (server,)
+  items = [
+   item
+   for item in items
+   if routes.get(item.original, own)[0] == server or is_told_apart(item.original)
+  ]
+  for item in items:
+   item.exposed = item.portable = labelled(server, item.exposed)
+ return items
+
+def _named(items, catalogue, connection):
+ server = connection.name
+ had = [*catalogue.live.get(server, ()), *catalogue.recorded(server)]
+ known = {item.original: item for item in had}
+ for item in items:
+  if item.original in known:
+   same = known[item.original]
+   item.exposed, item.portable = same.exposed, same.portable
+ new = [item for item in items if item.original not in known]
+ if not new:
+  return items
+ named = {*name_new(new, catalogue, server, connection.row, connection.options)}
+ return [item for item in items if item.original in known or item in named]
+
+def is_hidden(kind, own, row):
+ if kind is TOOLS:
+  return not offered(own, row)
+ return kind in (RESOURCES, TEMPLATES) and hides_address(own, row)
+
+def offered(tool, row):
+ expose, hide = row.get("expose"), row.get("hide", ())
+ if expose is None and not hide:
+  return True
+ if any(fnmatchcase(tool, glob) for glob in hide):
+  return False
+ return expose is None or any(fnmatchcase(tool, glob) for glob in expose)
+
+def hides_address(uri, row):
+ globs = [glob for glob in row.get("hide", ()) if ":" in glob]
+ if not globs:
+  return False
+ return any(fnmatchcase(uri, glob) for glob in globs)
+
+def unreadable(value):
+ todo = [(value, 1)]
+ while todo:
+  item, depth = todo.pop()
+  if type(item) is dict or type(item) is list:
+   if depth > MAXIMUM_ENTRY_DEPTH:
+    return TOO_DEEP
+   if type(item) is dict:
+    if not all(_has_utf8(key) for key in item):
+     return "a lone surrogate"
+    item = list(item.values())
+   todo += [(inner, depth + 1) for inner in item]
+  elif type(item) is str:
+   if not _has_utf8(item):
+    return "a lone surrogate"
+  elif not (item is None or type(item) is bool) and not _is_finite(item):
+   return "a number that no double holds"
+ return ""
+
+def _has_utf8(text):
+ if text.isascii():
+  return True
+ try:
+  text.encode("utf-8")
+ except UnicodeEncodeError:
+  return False
+ return True
+
+def _is_finite(number):
+ return not isinstance(number, str) and -_LARGEST_DOUBLE <= number <= _LARGEST_DOUBLE
+""",
+    "lists.mending": r"""
+import re
+from ..lists.catalogue import PROMPTS, RESOURCES, TEMPLATES, TOOLS
+from ..lists.uris import is_absolute
+from ..messages.jsontext import edited, elements, members, obj, spliced
+WRONG = "a wrong value"
+_JSON_TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
+_BY_NAME = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+_HOLDERS = (
+ *("items", "prefixItems", "additionalItems", "unevaluatedItems", "contains"),
+ *("additionalProperties", "unevaluatedProperties", "propertyNames", "allOf", "anyOf"),
+ *("oneOf", "not", "if", "then", "else"),
+)
+_KEYWORDS = (
+ *_BY_NAME,
+ *_HOLDERS,
+ *("$schema", "$id", "$ref", "$anchor", "$dynamicRef", "$dynamicAnchor", "$comment", "title"),
+ *("description", "examples", "deprecated", "readOnly", "writeOnly", "nullable", "type"),
+ *("enum", "required", "dependentRequired", "dependencies", "format", "pattern"),
+ *("contentEncoding", "contentMediaType", "contentSchema", "multipleOf", "minimum", "maximum"),
+ *("exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength", "minItems", "maxItems"),
+ *("uniqueItems", "minProperties", "maxProperties", "minContains", "maxContains"),
+)
+_LARGEST_SIZE = float(1 << 63)
+
+class Unmendable(ValueError):
+ pass
+
+def wrong(kind, entry, is_modern):
+ shape = SHAPES.get(kind)
+ if shape is None:
+  return {}
+ output = entry.get("outputSchema")
+ if is_modern and type(output) is dict and output.get("type") != "object":
+  types = {"type": _any_type_shape} if output.get("type") is not None else {}
+  shape = {**shape, "outputSchema": {"$schema": _text_shape, **types}}
+ mends = {}
+ _look(entry, shape, (), mends)
+ for member in ("inputSchema", "outputSchema") if kind is TOOLS else ():
+  _drop_nulls(entry.get(member), (member,), mends)
+ return mends
+
+def named(entry, mends):
+ return [
+  (
+   _as_pointer(path),
+   _found_there(entry, path),
+   f"{new} is written there" if new else "that is left out",
+  )
+  for path, new in mends.items()
+ ]
+
+def _text_shape(value):
+ return "" if type(value) is str else None
+
+def _flag_shape(value):
+ return "" if type(value) is bool else None
+
+def _choice_shape(*known):
+ return lambda value: "" if type(value) is str and value in known else None
+
+def _size_shape(value):
+ is_whole = type(value) is float and abs(value) < _LARGEST_SIZE and value == int(value)
+ return "" if type(value) is int or is_whole else None
+
+def _share_shape(value):
+ return "" if type(value) in (int, float) and 0 <= value <= 1 else None
+
+def _moment_shape(value):
+ from datetime import date
+ if type(value) is not str:
+  return None
+ time = r"T([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)"
+ if not re.fullmatch(r"\d{4}-\d\d-\d\d" + time, value, re.ASCII):
+  return None
+ try:
+  date.fromisoformat(value[:10])
+ except ValueError:
+  return None
+ return ""
+
+def _address_shape(value):
+ return "" if type(value) is str and is_absolute(value) else None
+
+def _type_shape(value):
+ if value == "object":
+  return ""
+ return '"object"' if type(value) is list and "object" in value else None
+
+def _any_type_shape(value):
+ types = value if type(value) is list and value else [value]
+ return "" if all(type(one) is str and one in _JSON_TYPES for one in types) else None
+
+def _property_shape(value):
+ if value is None or value is True or value == []:
+  return "{}"
+ if value is False:
+  return '{"not":{}}'
+ return "" if type(value) is dict else None
+_ICONS = [
+ {
+  "src": _text_shape,
+  "mimeType": _text_shape,
+  "sizes": [_text_shape],
+  "theme": _choice_shape("light", "dark"),
+ },
+]
+_ANY_ENTRY = {
+ "name": _text_shape,
+ "title": _text_shape,
+ "description": _text_shape,
+ "icons": _ICONS,
+ "_meta": {},
+}
+_NOTES = {
+ "audience": [_choice_shape("user", "assistant")],
+ "priority": _share_shape,
+ "lastModified": _moment_shape,
+}
+_SCHEMA = {
+ "$schema": _text_shape,
+ "type": _type_shape,
+ "properties": (_property_shape,),
+ "required": [_text_shape],
+}
+_HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+_ARGUMENT = {
+ "name": _text_shape,
+ "title": _text_shape,
+ "description": _text_shape,
+ "required": _flag_shape,
+}
+SHAPES = {
+ TOOLS: {
+  **_ANY_ENTRY,
+  "inputSchema": _SCHEMA,
+  "outputSchema": _SCHEMA,
+  "annotations": {"title": _text_shape, **dict.fromkeys(_HINTS, _flag_shape)},
+  "execution": {"taskSupport": _choice_shape("forbidden", "optional", "required")},
+ },
+ PROMPTS: {**_ANY_ENTRY, "arguments": [_ARGUMENT]},
+ RESOURCES: {
+  **_ANY_ENTRY,
+  "uri": _address_shape,
+  "mimeType": _text_shape,
+  "size": _size_shape,
+  "annotations": _NOTES,
+ },
+ TEMPLATES: {
+  **_ANY_ENTRY,
+  "uriTemplate": _text_shape,
+  "mimeType": _text_shape,
+  "annotations": _NOTES,
+ },
+}
+_NEEDED = {
+ **dict.fromkeys(("name", "uri", "uriTemplate", "src"), ""),
+ "inputSchema": obj(type='"object"'),
+ "type": '"object"',
+}
+
+def _look(value, shape, path, mends):
+ if isinstance(shape, dict):
+  new = _look_at_members(value, shape, path, mends)
+ elif isinstance(shape, (list, tuple)):
+  new = _look_at_all(value, shape, path, mends)
+ else:
+  new = shape(value)
+ if new is None:
+  raise Unmendable(_as_pointer(path))
+ if new:
+  mends[path] = new
+
+def _look_at_members(value, shape, path, mends):
+ missing = {name: new for name, new in _NEEDED.items() if name in shape}
+ if value == [] and "" not in missing.values():
+  return obj(missing)
+ if type(value) is not dict:
+  return None
+ for name, inner in shape.items():
+  place, new = (*path, name), missing.get(name)
+  if value.get(name) is not None:
+   _look(value[name], inner, place, mends)
+  elif new == "":
+   raise Unmendable(_as_pointer(place))
+  elif new or name in value:
+   mends[place] = new or ""
+ return ""
+
+def _look_at_all(value, shape, path, mends):
+ is_array = isinstance(shape, list)
+ if value == ({} if is_array else []):
+  return "[]" if is_array else "{}"
+ if type(value) is not (list if is_array else dict):
+  return None
+ for step in range(len(value)) if is_array else value:
+  _look(value[step], shape[0], (*path, step), mends)
+ return ""
+
+def _drop_nulls(schema, path, mends):
+ for name, value in schema.items() if type(schema) is dict else ():
+  place = (*path, name)
+  if value is None and name in _KEYWORDS:
+   mends.setdefault(place, "")
+  elif name in _BY_NAME and type(value) is dict:
+   for key, inner in value.items():
+    if inner is None:
+     mends[(*place, key)] = "{}"
+    _drop_nulls(inner, (*place, key), mends)
+  elif name in _HOLDERS:
+   for step, inner in enumerate(value) if type(value) is list else [(None, value)]:
+    _drop_nulls(inner, place if step is None else (*place, step), mends)
+
+def _as_pointer(path):
+ return "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in path)
+
+def _found_there(value, path):
+ for step in path:
+  if type(value) is dict and step not in value:
+   return "nothing"
+  value = value[step]
+ return "null" if value is None else WRONG
+
+def mended(text, mends):
+ by_step = {}
+ for (step, *rest), new in mends.items():
+  by_step.setdefault(step, {})[tuple(rest)] = new
+ if text[0] == "[":
+  spans = [(begin, end) for _, begin, end in elements(text, 0)]
+  changes = [(spans[i], _mended_part(text, spans[i], inner)) for i, inner in by_step.items()]
+  return spliced(text, changes)
+ found, _ = members(text)
+ drop = [name for name, inner in by_step.items() if inner.get(()) == ""]
+ add = {
+  name: _mended_part(text, found[name][1:] if name in found else (0, 0), inner)
+  for name, inner in by_step.items()
+  if name not in drop
+ }
+ return edited(text, drop, add)
+
+def _mended_part(text, place, mends):
+ return mends[()] if () in mends else mended(text[place[0] : place[1]], mends)
+""",
+    "lists.uris": r"""
+from ..messages.message import result
+from ..messages.protocol import APART
+from ..plan.addresses import pages_of, told_result
+MAXIMUM_URIS = 10_000
+LONGEST_URI = 2_000
+_IN_SCHEME = str.maketrans("", "", "+-.")
+_WITH_HOST = ("http", "https", "ws", "wss", "ftp")
+_NO_HOST = frozenset("\0 #/:<>?@[\\]^|")
+_NO_DOMAIN = _NO_HOST | frozenset(map(chr, range(32))) | {"%", "\x7f"}
+_MARKS = (*(scheme[:-2] for scheme in APART), "\\u003a", "\\u003A", "\\u006", "\\u007")
+
+def is_absolute(uri):
+ uri = uri.strip("".join(map(chr, range(33)))).translate({9: "", 10: "", 13: ""})
+ scheme, colon, rest = uri.partition(":")
+ scheme = scheme.lower()
+ if not (colon and scheme.isascii() and scheme[:1].isalpha()):
+  return False
+ if not scheme.translate(_IN_SCHEME).isalnum():
+  return False
+ is_web = scheme in _WITH_HOST
+ if not is_web and not rest.startswith("//"):
+  return True
+ authority = rest.lstrip("/\\") if is_web else rest[2:]
+ for mark in "/?#\\" if is_web or scheme == "file" else "/?#":
+  authority = authority.partition(mark)[0]
+ if not authority:
+  return not is_web
+ if scheme == "file":
+  drive = authority[0] if authority[1:] in (":", "|") else ""
+  return (drive.isascii() and drive.isalpha()) or _is_domain(authority)
+ host = authority.rpartition("@")[2]
+ if host.startswith("["):
+  inner, end, port = host[1:].partition("]")
+  return bool(end) and _is_number(inner, 6) and (port[:1] in ("", ":") and _is_port(port[1:]))
+ name, _, port = host.partition(":")
+ is_known = _is_domain(name) if is_web else _NO_HOST.isdisjoint(name)
+ return bool(name) and _is_port(port) and is_known
+
+def _is_port(text):
+ return not text or (text.isascii() and text.isdigit() and int(text) < 1 << 16)
+
+def _is_domain(name):
+ if not name.isascii() or "xn--" in name.lower():
+  try:
+   name.encode("idna").decode("idna")
+  except UnicodeError:
+   return False
+ last = name.rstrip(".").rpartition(".")[2]
+ if last.isdigit() or last.lower().startswith("0x"):
+  return _is_number(name, 4)
+ return _NO_DOMAIN.isdisjoint(name)
+
+def _is_number(address, version):
+ from ipaddress import ip_address
+ try:
+  return ip_address(address).version == version
+ except ValueError:
+  return False
+
+class Origins:
+ def __init__(
+  self, are_asked_for=True, addresses=None
+ ):
+  self.are_asked_for = are_asked_for
+  self._addresses = addresses
+  self._servers = {}
+ def add(self, uri, server):
+  if len(uri) > LONGEST_URI:
+   return
+  self._servers.pop(uri, None)
+  self._servers[uri] = server
+  if len(self._servers) > MAXIMUM_URIS:
+   del self._servers[next(iter(self._servers))]
+ def told(self, uri, server):
+  if self._addresses is None or not uri.startswith(APART):
+   return uri
+  return self._addresses().told(uri, server, self.of(uri))
+ def learn(self, answer, server):
+  said = answer.members.get("result")
+  if not self.are_asked_for or said is None:
+   return answer
+  may_differ = self._addresses is not None and any(mark in said.text for mark in _MARKS)
+  if not (may_differ or '"uri"' in said.text) or type(said.value) is not dict:
+   return answer
+  if not may_differ:
+   self._note([*_uris_in(said.value)], server)
+   return answer
+  if self._note([*_uris_in(said.value), *pages_of(said.value)], server):
+   return answer
+  text = told_result(said.text, lambda uri: self.told(uri, server))
+  return answer if text == said.text else result(answer.id_text, text)
+ def _note(self, uris, server):
+  same = [uri for uri in uris if self.told(uri, server) == uri]
+  for uri in same[:MAXIMUM_URIS]:
+   self.add(uri, server)
+  return len(same) == len(uris)
+ def of(self, uri):
+  return self._servers.get(uri)
+
+def _uris_in(result):
+ skill = result.get("skill")
+ holders = [result, skill] if type(skill) is dict else [result]
+ parts = [message.get("content") for message in _items(result, "messages")]
+ for holder in holders:
+  for member in ("content", "contents", "resources"):
+   parts += _items(holder, member)
+ for part in [skill, *parts]:
+  if type(part) is dict:
+   for one in (part, part.get("resource")):
+    uri = one.get("uri") if type(one) is dict else None
+    if type(uri) is str:
+     yield uri
+
+def _items(result, member):
+ value = result.get(member)
+ return [item for item in value if type(item) is dict] if type(value) is list else []
+""",
+    "messages.jsontext": r"""
+import json.decoder
 from ..start.values import (
  ScannerOptions,
  new_scanner,
@@ -1078,8 +2873,8 @@ _scan_long = new_scanner(_LongIntegers())
 def value_at(text, index):
  try:
   return scan(text, index)
- except (ValueError, StopIteration, SystemError):
-  import json.decoder
+ except (ValueError, StopIteration):
+  pass
  except RecursionError:
   raise Malformed(BEYOND_DEPTH) from None
  try:
@@ -1325,8 +3120,8 @@ class Json:
  def _between(self, start, end):
   return self._source[self._start + start : self._start + end]
 """,
-    "base.message": r"""
-from ..base.jsontext import (
+    "messages.message": r"""
+from ..messages.jsontext import (
  BLANK,
  LARGE,
  UNREAD,
@@ -1574,119 +3369,29 @@ class Lines:
  def rest(self):
   return b"".join(self.parts)
 """,
-    "base.plan": r"""
-from ..base.jsontext import obj, parse
-from ..base.protocol import SERVER_KEY, SKILLS_EXTENSION
-from ..start.greeting import version_of
-from ..start.values import quote
+    "messages.printable": r"""
+import re
+_SEQUENCES = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"
 
-class Options:
- http = None
- def __init__(self, given):
-  self.__dict__.update(given)
+def printable(text):
+ if text.isprintable():
+  return text
+ text = re.sub(_SEQUENCES, "", text)
+ blanks = (" " if char.isspace() else char for char in text)
+ return "".join([char if char.isprintable() else "?" for char in blanks])
 
-class Plan:
- def __init__(self, tables):
-  self.tables = tables
-  self.name = tables["name"]
-  self.compiler = tables["compiler"]
-  self.config = tables.get("config", "")
-  self.servers = parse(tables["servers"])
-  kinds = ("tools", "prompts", "resources", "templates", "skills")
-  self.routes = {kind: _routes(tables.get(kind, "{}")) for kind in kinds}
-  self.snapshot = tables["snapshot"]
-  self.children = parse(tables["children"])
-  self.version = version_of(self.children)
-  self.capabilities = tables["capabilities"]
-  self.modern_capabilities = tables.get("modern_capabilities", self.capabilities)
-  self.instructions = "\n\n".join(parse(tables["instructions"]))
-  self.options = Options(parse(tables["options"]))
-  self.subtools = parse(tables.get("subtools", "{}"))
-  self.failed = parse(tables.get("failed", "[]"))
-  self.approval = parse(tables.get("approval", "{}"))
-  self.profiles = tables.get("profiles", "")
-  self.whole = self
-  self.overlays = tables.get("overlays", "")
- @property
- def needs(self):
-  return [name for facts in self.children.values() for name in facts.get("needs", ())]
- @property
- def skilled(self):
-  extended = self.children.items()
-  return [name for name, facts in extended if SKILLS_EXTENSION in facts.get("extensions", ())]
- @property
- def info(self):
-  return obj(name=quote(self.name), version=quote(self.version))
- @property
- def signature(self):
-  return obj({SERVER_KEY: self.info})
- def show_names(self, names):
-  self.options.names = names
- def narrowed(self, **changes):
-  part = object.__new__(Plan)
-  part.__dict__.update(self.__dict__, **changes)
-  return part
-
-def _routes(table):
- return {
-  exposed: (server, *row)
-  for server, rows in parse(table).items()
-  for exposed, row in rows.items()
- }
+def where(fault):
+ place = ""
+ trace = fault.__traceback__
+ package = __name__.partition(".")[0]
+ while trace is not None:
+  frame = trace.tb_frame
+  if str(frame.f_globals.get("__name__")).partition(".")[0] == package:
+   place = f" in {frame.f_code.co_name}, line {trace.tb_lineno}"
+  trace = trace.tb_next
+ return type(fault).__name__ + place
 """,
-    "base.polling": r"""
-import os
-import select
-import sys
-LINUX = sys.platform == "linux"
-POLLS = hasattr(select, "poll")
-POLLIN = getattr(select, "POLLIN", 0)
-POLLOUT = getattr(select, "POLLOUT", 0)
-POLLRDHUP = getattr(select, "POLLRDHUP", 0)
-STDIN_CHUNK = 1 << 16
-NARROW_PIPE, WIDE_PIPE = 1 << 16, 1 << 20
-SET_PIPE_SIZE, GET_PIPE_SIZE = 1031, 1032
-
-class Stopped(Exception):
- pass
-
-def new_poll():
- system = select
- return system.poll()
-
-def set_nonblocking(descriptor):
- if sys.platform != "win32":
-  os.set_blocking(descriptor, False)
-
-def writable(descriptor, seconds):
- return not POLLS or _ready(descriptor, seconds, POLLOUT)
-
-def readable(descriptor, seconds):
- return _ready(descriptor, seconds, POLLIN)
-
-def hung_up(descriptor):
- if not POLLS:
-  return False
- poll = new_poll()
- poll.register(descriptor, POLLRDHUP)
- return bool(poll.poll(0))
-
-def _ready(descriptor, seconds, event):
- poll = new_poll()
- poll.register(descriptor, event)
- return bool(poll.poll(None if seconds is None else seconds * 1000))
-
-def widen(descriptor):
- if not LINUX:
-  return False
- from fcntl import fcntl
- try:
-  narrow = fcntl(descriptor, GET_PIPE_SIZE) < WIDE_PIPE
-  return bool(narrow and fcntl(descriptor, SET_PIPE_SIZE, WIDE_PIPE) >= WIDE_PIPE)
- except OSError:
-  return False
-""",
-    "base.protocol": r"""
+    "messages.protocol": r"""
 BATCH_VERSION = "2025-03-26"
 MODERN_VERSION = "2026-07-28"
 LEGACY = "legacy"
@@ -1787,435 +3492,120 @@ PROTOCOL_METHODS = frozenset(
  }
 )
 """,
-    "base.running": r"""
-import os
-import sys
-from ..base.plan import Plan
-from ..base.standard import open_standard_files
-from ..base.stdio import Stdio
-from ..spawn.platforms import own_folder
-from ..start.opening import LOG_DIRECTORY
+    "messages.reading": r"""
+from contextlib import suppress
+from ..messages.jsontext import Malformed, members, read_members, skip, value_at
+from ..messages.message import Fragment, decode, is_id, read_message
+from ..messages.printable import printable
+_BETWEEN = " \t\r\n[],"
+_MARK = '"jsonrpc"'
+SHOWN_CHARACTERS = 60
 
-def run(tables, file, opening):
- folder = own_folder(file)
- open_standard_files()
- plan = Plan(tables)
- if len(sys.argv) > 1 or os.environ.get(LOG_DIRECTORY):
-  from ..tool.commands import run_command
-  status = run_command(plan, folder, sys.argv[1:], opening)
- else:
-  status = Stdio(plan, folder).run(opening)
- os._exit(status)
-""",
-    "base.standard": r"""
-import os
-
-def open_standard_files():
- while True:
-  descriptor = os.open(os.devnull, os.O_RDWR)
-  if descriptor > 2:
-   os.close(descriptor)
-   return
-
-def complain(text):
- from ..rare.secrecy import shown
+def odd_line(line, redact):
  try:
-  os.write(2, (shown(text) + "\n").encode("utf-8", "backslashreplace"))
- except OSError:
-  return
-""",
-    "base.stdio": r"""
-import os
-import signal
-import stat
-import sys
-from ..base.answers import Answers, answer_line
-from ..base.client import Client
-from ..base.message import (
- MAXIMUM_LINE_BYTES,
- Lines,
- Message,
- decode,
- error,
- failure,
- read_message,
-)
-from ..base.polling import (
- POLLIN,
- POLLS,
- STDIN_CHUNK,
- Stopped,
- hung_up,
- new_poll,
- readable,
- set_nonblocking,
-)
-from ..base.protocol import INVALID_REQUEST
-from ..base.standard import complain
-from ..base.threads import SIGNAL_SECONDS
-from ..base.writer import Writer
-from ..start.opening import ABOVE, ENDING, HEAD_START_SECONDS
-DRAIN_SECONDS = 5.0
-FLUSH_SECONDS = 1.0
-UNREADABLE = 2
-ENDLESS = 2
-MISSING_VARIABLE = 3
+  text, oddity = decode(line), ""
+ except Malformed as problem:
+  text = decode(line.decode("utf-8", "replace").encode("utf-8"))
+  oddity = f"{problem}; such bytes are read as U+FFFD"
+ found, passed_over = _parts(text)
+ return found, oddity or _shown(redact(passed_over))
 
-class Stdio:
- def __init__(self, plan, folder, log=None):
-  self.writer = _taken_output()
-  os.dup2(2, 1)
-  self.folder = folder
-  self.plan = plan
-  self.answers = Answers(plan)
-  self.profiles = bool(plan.profiles)
-  self.client = Client(plan.options.names)
-  self.engine = None
-  self._log = log
-  self.waiting = False
-  self.stopped = False
-  self.input = _input(self.writer)
- def run(self, opening):
-  fault = start_fault(self.answers, self.folder)
-  if fault:
-   return fault
-  if os.isatty(0):
-   waits = "waiting for the JSON-RPC messages of an MCP client on standard input"
-   complain(f"{self.answers.plan.name}: {waits}; -h shows what else it does")
-  status = 0
-  for number in ENDING:
-   signal.signal(number, self._stop)
-  try:
-   self._read(self._take_over(opening))
-   if self.engine is not None:
-    self.engine.settle(self.client, DRAIN_SECONDS, lambda: self.stopped)
-  except Stopped:
-   pass
-  except OSError as problem:
-   complain(f"{self.answers.plan.name}: cannot read standard input: {problem.strerror}")
-   status = UNREADABLE
-  finally:
-   self.waiting = False
-   self.writer.flush(FLUSH_SECONDS)
-   if self.engine is not None:
-    self.engine.close()
-    self.writer.flush(FLUSH_SECONDS)
-  return status
- def _take_over(self, opening):
-  if opening.owed:
-   self.writer.send(opening.owed)
-  if opening.hello:
-   self.client.introduce(read_message(decode(opening.hello)))
-  if opening.initialized:
-   self.client.shake_hands()
-   if not opening.unanswered and self._wants_children():
-    self._open()
-  return opening.unanswered
- def _read(self, unanswered):
-  lines = Lines(self._refuse)
-  self._receive(lines.feed(unanswered))
-  while True:
-   self.waiting = True
-   if self.stopped or self.writer.broken:
-    raise Stopped
-   wakes = self.engine is None and self._wants_children()
-   says_more = not wakes or self.input.ready(HEAD_START_SECONDS)
-   data = self.input.read() if says_more else None
-   self.waiting = False
-   if data is None:
-    self._open()
-   elif data:
-    complete = lines.feed(data)
-    del data
-    self._receive(complete)
-    del complete
-   else:
-    self._receive([lines.rest()])
-    return
- def _receive(self, lines):
-  taken = 0
-  while taken < len(lines):
-   if self.engine is None:
-    self._answer(lines[taken])
-    taken += 1
-   else:
-    taken += self.engine.receive(self.client, *lines[taken:])
-   if not self.has_room():
-    self._await_reading()
- def _answer(self, line):
-  if self.profiles:
-   from ..views.narrowing import choose
-   self.answers, self.profiles = choose(self.plan, self.answers, line)
-  try:
-   answer = answer_line(self.answers, self.client, line)
-  except Exception as fault:
-   self._open().fail(self.client, line, fault)
-   return
-  if answer is None:
-   self._open().receive(self.client, line)
-  elif not isinstance(answer, str):
-   self.send(answer)
- def _await_reading(self):
-  while not (hung_up(0) or self.writer.has_room(SIGNAL_SECONDS)):
-   if self.stopped:
-    raise Stopped
- def _refuse(self):
-  text = f"Invalid message: longer than {MAXIMUM_LINE_BYTES >> 20} MiB"
-  self.send(failure("null", error(INVALID_REQUEST, text)))
- def send(self, *messages):
-  pieces = []
-  for message in messages:
-   pieces += message.pieces()
-  self.writer.send(*pieces)
- def has_room(self, seconds=0.0):
-  return self.writer.has_room(seconds)
- def _wants_children(self):
-  eager = self.answers.plan.options.start == "eager"
-  return self.client.starter is not None and eager
- def _open(self):
-  if self.engine is None:
-   from ..rare.memory import keep_memory
-   from ..serve.engine import Engine
-   keep_memory()
-   self.engine = Engine(self.answers, self.folder, self._log)
-   self.engine.connect(self.client, self)
-  return self.engine
- def _stop(self, *_):
-  if self.stopped:
-   if self.engine is not None:
-    self.engine.kill()
-   os._exit(1)
-  self.stopped = True
-  if self.waiting:
-   raise Stopped
-
-def start_fault(answers, folder):
- plan = answers.plan
- if ABOVE in os.environ:
-  from ..rare.needs import endless
-  why = endless(plan, os.environ)
-  if why:
-   complain(f"{plan.name}: {why}")
-   return ENDLESS
- if all(name in os.environ for name in plan.needs):
-  return 0
- from ..rare.needs import unset
- missing = unset(plan.servers, os.environ, folder)
- for server, problem in missing.items():
-  complain(f"{plan.name}: server '{server}' cannot be started: {problem}")
- if missing and not plan.options.allow_failed:
-  remedy = "set it in the environment, or in the client's `env` for this program"
-  complain(f"{plan.name}: nothing was started; {remedy}")
-  return MISSING_VARIABLE
- answers.outages.update(missing)
- return 0
-
-class _Input:
- def __init__(self, output):
-  self.output = output
-  woken, wake = os.pipe()
-  set_nonblocking(wake)
-  signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-  self.poll = new_poll()
-  self.poll.register(0, POLLIN)
-  self.poll.register(woken, POLLIN)
-  self.poll.register(output, 0)
- def ready(self, seconds):
-  return readable(0, seconds)
- def read(self):
-  while True:
-   for number, _ in self.poll.poll():
-    if number == self.output:
-     raise Stopped
-   try:
-    return os.read(0, STDIN_CHUNK)
-   except BlockingIOError:
-    readable(0, None)
-
-def _input(output):
- if POLLS:
-  return _Input(output.descriptor)
- from ..windows.input import ThreadedInput
- return ThreadedInput(output)
-
-def _taken_output():
- if sys.platform.startswith("linux") and stat.S_ISFIFO(os.fstat(1).st_mode):
-  try:
-   return Writer(os.open("/proc/self/fd/1", os.O_WRONLY), private=True)
-  except OSError:
-   pass
- return Writer(os.dup(1), private=False)
-""",
-    "base.templates": r"""
-from ..base.protocol import APART, SKILL_SCHEME
-_PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_%")
-LONGEST_APART = 2_000
-DEEPEST_APART = 32
-
-def fits(template, uri):
- uri = _percent_encoded(uri)
- first, *parts = _percent_encoded(template).split("{")
- if not uri.startswith(first):
-  return False
- index = len(first)
- plain, pending = True, False
- for part in parts:
-  expression, _, literal = part.partition("}")
-  plain = plain and expression[:1] in _PLAIN and not expression.endswith("*")
-  pending = True
-  if not literal:
+def _parts(text):
+ found = []
+ passed_over = ""
+ end, start = 0, text.find("{")
+ while start >= 0:
+  if not _is_object(text, start):
+   start = text.find("{", start + 1)
    continue
-  found = uri.find(literal, index) if part is not parts[-1] else uri.rfind(literal, index)
-  if found < 0 or (plain and _crosses(uri[index:found])):
-   return False
-  index, plain, pending = found + len(literal), True, False
- rest = uri[index:]
- return not (plain and _crosses(rest)) if pending else not rest
-
-def _percent_encoded(text):
- if text.isascii():
-  return text
- octets = text.encode("utf-8", "surrogatepass")
- return "".join(chr(octet) if octet < 128 else f"%{octet:02X}" for octet in octets)
-
-def _crosses(text):
- return any(mark in text for mark in "/?#")
-
-def lies_in(uri, whole):
- if not uri.startswith(whole):
-  return False
- return len(uri) == len(whole) or whole.endswith("/") or uri[len(whole)] in "/?#"
-
-def folder_of(uri):
- inner = uri.startswith(SKILL_SCHEME) and "/" in uri[len(SKILL_SCHEME) :]
- return uri.rpartition("/")[0] if inner else uri
-
-def is_told_apart(uri):
- bounded = len(uri) <= LONGEST_APART and uri.count("/") <= DEEPEST_APART
- return bounded and uri.startswith(APART)
-""",
-    "base.threads": r"""
-import threading
-SIGNAL_SECONDS = 0.2
-NO_THREAD = "the system has no thread for it"
-
-def start_thread(work, *arguments):
- thread = threading.Thread(target=work, args=arguments, daemon=True)
- try:
-  thread.start()
- except RuntimeError:
-  return None
- return thread
-
-def join(thread):
- while thread.is_alive():
-  thread.join(SIGNAL_SECONDS)
-""",
-    "base.writer": r"""
-import os
-import select
-import threading
-from ..base.polling import (
- NARROW_PIPE,
- POLLS,
- set_nonblocking,
- widen,
- writable,
-)
-MAXIMUM_PIECES = 1000
-RETURNED = 1 << 20
-
-class Writer:
- def __init__(
-  self,
-  descriptor,
-  private,
-  broke=None,
-  overflowed=None,
- ):
-  self.descriptor = descriptor
-  self.broken = False
-  self.closing = False
-  self.lock = threading.Lock()
-  self.drained = threading.Condition(self.lock)
-  self._queue = None
-  self._broke = broke
-  self._overflowed = overflowed
-  self._private = private and POLLS
-  if self._private:
-   set_nonblocking(descriptor)
- def send(self, *pieces):
-  with self.lock:
-   if self.broken or self.closing:
-    return
-   queue = self._queue
-   if queue is None or not queue.alive:
-    rest = self._write_at_once(pieces)
-    left = sum([len(piece) for piece in rest]) if rest else 0
-    if left > NARROW_PIPE and widen(self.descriptor):
-     rest = self._write_at_once(rest)
-    if rest:
-     self._begin(rest)
-   elif self._overflowed is not None and queue.overflows():
-    self.broken = True
-    self._overflowed(queue.waiting)
-    queue.discard()
-   else:
-    queue.add([*pieces])
- def has_room(self, seconds=0.0):
-  queue = self._queue
-  if queue is None or not queue.crowded:
-   return True
-  with self.drained:
-   return self.drained.wait_for(lambda: not queue.crowded, seconds)
- def flush(self, seconds):
-  with self.drained:
-   return self.drained.wait_for(
-    lambda: self._queue is None or not self._queue.alive, seconds
-   )
- def close(self):
-  with self.lock:
-   if not self.closing:
-    self.closing = True
-    if self._queue is None or not self._queue.alive:
-     os.close(self.descriptor)
- def break_off(self):
-  if self._broke is not None and not self.broken:
-   self._broke()
-  self.broken = True
- def _begin(self, rest):
-  if self._queue is None:
-   from ..rare.write_queue import WriteQueue
-   self._queue = WriteQueue(self)
-  self._queue.begin(rest)
- def _write_at_once(self, pieces):
-  written = 0
+  words = text[end:start].strip(_BETWEEN)
   try:
-   if self._private:
-    written = os.writev(
-     self.descriptor, pieces[:MAXIMUM_PIECES]
-    )
-   elif self._has_room(pieces):
-    written = os.write(self.descriptor, b"".join(pieces))
-  except BlockingIOError:
-   pass
-  except OSError:
-   self.break_off()
-   return []
-  for number, piece in enumerate(pieces):
-   if written < len(piece):
-    return [memoryview(piece)[written:], *pieces[number + 1 :]]
-   written -= len(piece)
-  return []
- def _has_room(self, pieces):
-  if sum([len(piece) for piece in pieces]) > getattr(select, "PIPE_BUF", 0):
-   return False
-  return writable(self.descriptor, 0)
+   _, after = members(text, start)
+   found += _messages(text[start:after])
+  except Malformed as problem:
+   if words and text.find(_MARK, start) < 0:
+    break
+   found += _unreadable(text[start:], str(problem))
+   after = len(text)
+  passed_over = passed_over or words
+  end, start = after, text.find("{", after)
+ return found, passed_over or text[end:].strip(_BETWEEN)
+
+def _is_object(text, start):
+ index = skip(text, start + 1)
+ if text[index : index + 1] != '"':
+  return text[index : index + 1] == "}"
+ try:
+  index = skip(text, value_at(text, index)[1])
+ except Malformed:
+  return False
+ return text[index : index + 1] == ":"
+
+def _messages(text):
+ message = read_message(text)
+ is_log = not message.id_text and message.method is None and not message.is_response
+ if is_log or not message.contradiction:
+  return [message]
+ return _fragments(text, message.contradiction)
+
+def _unreadable(text, problem):
+ if text.count(_MARK) > 1:
+  return [Fragment(None, "", problem)]
+ return _fragments(text, problem)
+
+def _fragments(text, problem):
+ said = _AllIds()
+ with suppress(Malformed):
+  read_members(text, 0, said)
+ method = None if {"result", "error"} & said.keys() else said.get("method", (None,))[0]
+ ids = [one if is_id(one) else None for one in said.ids] or [None]
+ return [Fragment(one, method if type(method) is str else "", problem) for one in ids]
+
+class _AllIds(dict[str, "tuple[Any, int, int]"]):
+ def __init__(self):
+  super().__init__()
+  self.ids = []
+ def __setitem__(self, name, member):
+  super().__setitem__(name, member)
+  if name == "id":
+   self.ids.append(member[0])
+
+def _shown(text):
+ if not text:
+  return ""
+ return f'"{printable(text[:SHOWN_CHARACTERS])}"'
+
+def read_line(
+ line, redact=str, request=0
+):
+ found = []
+ oddity = ""
+ try:
+  text = decode(line)
+  message = read_message(text, line if len(text) == len(line) else b"")
+  if not message.contradiction:
+   found.append(message)
+ except Malformed:
+  pass
+ if not found:
+  found, oddity = odd_line(line, redact)
+ return ([_identified(one, request) for one in found] if request else found), oddity
+
+def answered(found):
+ return [one.number for one in found if not one.method and one.id is not None]
+
+def _identified(message, request):
+ if message.id is not None or message.method:
+  return message
+ if isinstance(message, Fragment):
+  return Fragment(request, "", message.problem)
+ return message.under(str(request)) if message.is_response else message
 """,
     "modern.child": r"""
-from ..base.catalogue import wraps_output
-from ..base.jsontext import Json, edited, members, obj
-from ..base.message import (
+from ..clients.clients import able, attributed_input
+from ..lists.catalogue import wraps_output
+from ..messages.jsontext import Json, edited, members, obj
+from ..messages.message import (
  Fragment,
  error,
  failure,
@@ -2224,7 +3614,7 @@ from ..base.message import (
  request,
  result,
 )
-from ..base.protocol import (
+from ..messages.protocol import (
  ACKNOWLEDGED,
  CANCELLED,
  CAPABILITIES_KEY,
@@ -2245,9 +3635,8 @@ from ..base.protocol import (
 )
 from ..modern.results import MODERN_MEMBERS, legacy_result
 from ..modern.subscriptions import Streams
-from ..serve.clients import able, attributed_input
-from ..serve.effects import FOREVER
-from ..serve.unmatched import FIRST_ID, AnsweredNotifications, unmatched_answers
+from ..servers.effects import FOREVER
+from ..servers.unmatched import FIRST_ID, AnsweredNotifications, unmatched_answers
 from ..start.values import quote
 LEGACY_NOTIFICATIONS = frozenset({PROGRESS, ROOTS_CHANGED})
 MAXIMUM_ROUNDS = 8
@@ -2557,10 +3946,12 @@ def _question(number, value, text):
  return request(number, value["method"], asked)
 """,
     "modern.client": r"""
-from ..base.client import ModernRequest, is_enveloped
-from ..base.jsontext import Json, Malformed, edited, elements, obj, parse, place_of
-from ..base.message import Message, error, failure, notification, request, result
-from ..base.protocol import (
+from ..clients.client import ModernRequest, is_enveloped
+from ..clients.clients import attributed
+from ..lists.differences import same
+from ..messages.jsontext import Json, Malformed, edited, elements, obj, parse, place_of
+from ..messages.message import Message, error, failure, notification, request, result
+from ..messages.protocol import (
  CANCELLED,
  ENVELOPE,
  INTERNAL_ERROR,
@@ -2578,11 +3969,9 @@ from ..base.protocol import (
 )
 from ..modern.results import completed
 from ..modern.subscriptions import ASIDE, CALL, Subscription, subscription
-from ..serve.calls import tool_not_found, tool_of_nobody
-from ..serve.clients import attributed
-from ..serve.differences import same
-from ..serve.effects import FOREVER
-from ..serve.routing import ambiguity
+from ..routing.routing import ambiguity
+from ..servers.calls import tool_not_found, tool_of_nobody
+from ..servers.effects import FOREVER
 from ..start.values import quote
 STATE_MARK = "mcpagg:"
 SUSPENDED_SECONDS = 600.0
@@ -2894,9 +4283,8 @@ def _visits(message):
  return [text[start:end] for value, start, end in found if type(value) is dict]
 """,
     "modern.results": r"""
-from ..base.jsontext import Json, obj
-from ..base.message import result
-from ..base.protocol import METHODS, OTHER, SERVER_KEY
+from ..messages.jsontext import Json, obj
+from ..messages.protocol import METHODS, OTHER, SERVER_KEY
 UNCACHED = {"ttlMs": "0", "cacheScope": '"private"'}
 _OURS = ("resultType", "inputRequests", "requestState", "_meta", *UNCACHED)
 MODERN_MEMBERS = ("resultType", "ttlMs", "cacheScope")
@@ -2918,13 +4306,6 @@ def completed(said, plan, method):
   add["_meta"] = Json(said.part("_meta")).owned({SERVER_KEY: plan.info}).text
  return said.owned(add, _OURS)
 
-def unasking(answer):
- said = answer.json("result")
- if said.value.get("resultType", "complete") == "complete":
-  return answer
- plain = said.edited(drop=("resultType", "inputRequests", "requestState"))
- return result(answer.id_text, plain)
-
 def legacy_result(said, wraps):
  value = said.value
  add = {}
@@ -2933,9 +4314,9 @@ def legacy_result(said, wraps):
  return said.edited(MODERN_MEMBERS, add)
 """,
     "modern.subscriptions": r"""
-from ..base.jsontext import obj, parse
-from ..base.message import error, failure, minted, notification, request, result
-from ..base.protocol import (
+from ..messages.jsontext import obj, parse
+from ..messages.message import error, failure, minted, notification, request, result
+from ..messages.protocol import (
  ACKNOWLEDGED,
  CANCELLED,
  INTERNAL_ERROR,
@@ -3125,129 +4506,142 @@ class Streams:
  def _done(self, message):
   self._answer(result(message.id_text, "{}"))
 """,
-    "rare.drift": r"""
-from ..base.jsontext import parse
-from ..rare.secrecy import printable
-from ..serve.differences import SETS, same
-_TEXTS = ("title", "description", "icons")
-_OF_OBJECTS = ("properties", "required")
-SHOWN_NAMES = 20
-NAME_WIDTH = 100
+    "plan.addresses": r"""
+from ..messages.jsontext import Json, elements, members
+from ..plan.uri_templates import fits, folder_of, is_told_apart
+from ..start.values import quote
+_SEGMENT = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+_FLAT = "ui/resourceUri"
+_SEVERAL = ""
 
-def drift_text(difference):
- parts = (("+", difference.added), ("-", difference.removed), ("~", difference.changed))
- signed = [(mark, name) for mark, names in parts for name in names]
- shown = []
- for mark, name in signed[:SHOWN_NAMES]:
-  found = f"({classes(*difference.changed[name])})" if mark == "~" else ""
-  text = mark + name + found
-  shown.append(text if len(text) <= NAME_WIDTH else f"{text[:NAME_WIDTH]}…")
- more = f" and {len(signed) - SHOWN_NAMES} more" if len(signed) > SHOWN_NAMES else ""
- return printable(" ".join(shown) + more)
+class Addresses:
+ def __init__(self, handed):
+  self._servers = {_encoded(server): server for server in handed}
+  self._owners = {}
+  listed = [(uri, server) for server, uris in handed.items() for uri in uris]
+  listed = [(uri, server) for uri, server in listed if is_told_apart(uri)]
+  for uri, server in listed:
+   self._owners.setdefault(folder_of(uri), set()).add(server)
+  for uri, server in listed:
+   self._owners[self._place(uri)].add(server)
+  self._templates = [one for one, by in self._owners.items() if "{" in one and len(by) > 1]
+  while self._clears({uri for uri, _ in listed}):
+   pass
+ def _clears(self, uris):
+  taken = [uri for uri in uris if self._is_alone(uri) and self._stands_for(uri) is not None]
+  for uri in taken:
+   self._owners[self._place(uri)].add(_SEVERAL)
+  return bool(taken)
+ def _is_alone(self, uri):
+  return len(self._owners.get(self._place(uri), ())) == 1
+ def owners(self, uri):
+  place = self._place(uri)
+  if place or not is_told_apart(uri):
+   return self._owners.get(place, set())
+  fitting = [self._owners[one] for one in self._templates if fits(one, uri)]
+  return set().union(*fitting)
+ def _place(self, uri):
+  if not is_told_apart(uri):
+   return ""
+  while uri not in self._owners:
+   if folder_of(uri) == uri:
+    return ""
+   uri = folder_of(uri)
+  return uri
+ def told(self, uri, server, origin=None):
+  if not is_told_apart(uri):
+   return uri
+  owners = self.owners(uri) or ({origin} if origin else set())
+  return server_address(uri, server) if owners - {server} else uri
+ def meant(self, uri, origin):
+  meant = self._stands_for(uri, origin)
+  if meant is None or not self._is_alone(uri):
+   return meant
+  server, own = meant
+  moved = server_address(self._place(own), server)
+  return meant if server in self.owners(own) and len(moved) > len(self._place(uri)) else None
+ def _stands_for(
+  self, uri, origin=lambda uri: None
+ ):
+  scheme, _, path = uri.partition("://")
+  first, mark, rest = path.partition("/")
+  server, own = self._servers.get(first), f"{scheme}://{rest}"
+  if server is None or not mark or self.told(own, server, origin(own)) == own:
+   return None
+  return server, own
 
-def classes(old, new):
- before, now = parse(old.listed("")), parse(new.listed(""))
- found = dict.fromkeys(
-  member_class(name, before.get(name), now.get(name))
-  for name in {**before, **now}
-  if not (name in before and name in now and same(before[name], now[name], SETS))
+def server_address(uri, server):
+ scheme, _, path = uri.partition("://")
+ return f"{scheme}://{_encoded(server)}/{path}"
+
+def _encoded(server):
+ return "".join(
+  [chr(byte) if byte in _SEGMENT else f"%{byte:02X}" for byte in server.encode("utf-8")]
  )
- return ",".join(found)
 
-def member_class(name, before, now):
- if name in _TEXTS:
-  return "text"
- is_schema = name.endswith("Schema") or name == "arguments"
- if not is_schema and name != "annotations":
-  return "other"
- if name == "arguments":
-  before, now = arguments_schema(before), arguments_schema(now)
- before, now = _without_texts(before), _without_texts(now)
- if same(before, now, SETS):
-  return "text"
- if not is_schema:
-  return "hint"
- is_safe = _is_compatible(before, now, name == "outputSchema")
- return "schema-compatible" if is_safe else "schema-breaking"
+def uris_of(kind, item):
+ if kind in ("tools", "prompts"):
+  return pages_of(item)
+ files = item.get("resources")
+ named = [item, *(files if type(files) is list else ())]
+ key = "uriTemplate" if kind == "templates" else "uri"
+ found = [one.get(key) for one in named if type(one) is dict]
+ return [one for one in found if type(one) is str]
 
-def arguments_schema(arguments):
- listed = arguments if type(arguments) is list else []
- known = {str(one.get("name")): one for one in listed if type(one) is dict}
- return {
-  "properties": {
-   name: {key: value for key, value in one.items() if key not in ("name", "required")}
-   for name, one in known.items()
-  },
-  "required": [name for name, one in known.items() if one.get("required") is True],
- }
+def pages_of(value):
+ meta = value.get("_meta")
+ if type(meta) is not dict:
+  return []
+ ui = meta.get("ui")
+ named = [ui.get("resourceUri") if type(ui) is dict else None, meta.get(_FLAT)]
+ return [one for one in named if type(one) is str]
 
-def _is_compatible(before, now, output):
- if before is None or now is None:
-  return (before is None) == output
- if type(before) is not dict or type(now) is not dict:
-  return same(before, now, SETS)
- rest = [{key: one[key] for key in one if key not in _OF_OBJECTS} for one in (before, now)]
- if not same(rest[0], rest[1], SETS):
-  return False
- old, new = (_object(one.get("properties")) for one in (before, now))
- had, has = (_names(one.get("required")) for one in (before, now))
- if old.keys() - new.keys() or new.keys() & had - old.keys():
-  return False
- if had - has if output else has - had:
-  return False
- return all(_is_compatible(old[name], new[name], output) for name in old)
+def told_item(kind, text, told):
+ if kind == "tools":
+  return _with_pages(text, told)
+ text = _with_uri(text, told, "uriTemplate" if kind == "templates" else "uri")
+ return _with_each(text, "resources", lambda one: _with_uri(one, told))
 
-def _object(value):
- return value if type(value) is dict else {}
+def told_result(text, told):
+ def block(one):
+  return _with_inner(_with_uri(one, told), "resource", lambda inner: _with_uri(inner, told))
+ text = _with_pages(text, told)
+ text = _with_inner(text, "skill", lambda skill: told_item("skills", skill, told))
+ text = _with_each(text, "messages", lambda one: _with_inner(one, "content", block))
+ text = _with_each(text, "content", block)
+ for member in ("contents", "resources"):
+  text = _with_each(text, member, lambda one: _with_uri(one, told))
+ return text
 
-def _names(value):
- return {name for name in value if type(name) is str} if type(value) is list else set()
+def _with_pages(text, told):
+ def change(meta):
+  return _with_inner(_with_uri(meta, told, _FLAT), "ui", page)
+ def page(ui):
+  return _with_uri(ui, told, "resourceUri")
+ return _with_inner(text, "_meta", change)
 
-def _without_texts(value):
- if type(value) is list:
-  return [_without_texts(part) for part in value]
+def _with_uri(text, told, member="uri"):
+ uri = members(text)[0].get(member, (None,))[0]
+ new = told(uri) if type(uri) is str else uri
+ return text if new == uri else Json(text).owned({member: quote(new)}).text
+
+def _with_inner(text, member, change):
+ value, start, end = members(text)[0].get(member, (None, 0, 0))
  if type(value) is not dict:
-  return value
- return {
-  name: _without_texts(part)
-  for name, part in value.items()
-  if name not in ("title", "description") or type(part) is not str
- }
+  return text
+ new = change(text[start:end])
+ return text if new == text[start:end] else Json(text).owned({member: new}).text
+
+def _with_each(text, member, change):
+ value, start, _ = members(text)[0].get(member, (None, 0, 0))
+ if type(value) is not list:
+  return text
+ found = [(item, text[begin:end]) for item, begin, end in elements(text, start)]
+ new = [change(part) if type(item) is dict else part for item, part in found]
+ same = new == [part for _, part in found]
+ return text if same else Json(text).owned({member: f"[{','.join(new)}]"}).text
 """,
-    "rare.memory": r"""
-import threading
-from time import sleep
-from ..base.polling import LINUX
-from ..base.threads import start_thread
-_PARAMETERS = {-8: 1, -3: 1 << 25, -1: 1 << 30}
-FREE_SECONDS = 1.0
-_is_planned = threading.Event()
-
-def keep_memory():
- for number, value in _PARAMETERS.items():
-  _call("mallopt", number, value)
-
-def return_memory():
- if LINUX and not _is_planned.is_set():
-  _is_planned.set()
-  if start_thread(_return) is None:
-   _is_planned.clear()
-
-def _return():
- sleep(FREE_SECONDS)
- _is_planned.clear()
- _call("malloc_trim", 0)
-
-def _call(name, *arguments):
- if not LINUX:
-  return
- try:
-  import ctypes
-  ctypes.CDLL(None)[name](*arguments)
- except Exception:
-  return
-""",
-    "rare.names": r"""
+    "plan.names": r"""
 PORTABLE_LIMIT = 50
 _HASH_LENGTHS = (6, 12, 32)
 _PORTABLE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
@@ -3324,142 +4718,426 @@ def _hashed(name, length):
  mark = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:length]
  return f"{_cleaned(name)[: PORTABLE_LIMIT - length - 1].rstrip('_-') or 'tool'}_{mark}"
 """,
-    "rare.needs": r"""
-from ..spawn.launch import (
- Location,
- MissingVariables,
- mentioned_by_all,
- prepare,
- strings,
-)
-from ..spawn.nesting import standing_above
-from ..spawn.variables import references
-from ..start.opening import ABOVE
+    "plan.plan": r"""
+from ..messages.jsontext import obj, parse
+from ..messages.protocol import SERVER_KEY, SKILLS_EXTENSION
+from ..start.greeting import version_of
+from ..start.values import quote
 
-def endless(plan, environ):
- above = standing_above(plan.tables, plan.servers, environ)
- names = ", ".join([f"'{name}'" for name in above])
- if not above:
-  return ""
- return (
-  f"nothing was started: its own server {names} has started this proxy, which would start"
-  " itself without end; take what starts it out of that server's entry (or unset"
-  f" {ABOVE}, if that server has ended)"
- )
+class Options:
+ http = None
+ def __init__(self, given):
+  self.__dict__.update(given)
 
-def uses(row):
- own = row.get("env", {})
- return [
-  (location, name, default)
-  for location, text in strings(row)
-  for name, default in references(text)
-  if name not in own or location == Location("env", name)
- ]
+class Plan:
+ def __init__(self, tables):
+  self.tables = tables
+  self.name = tables["name"]
+  self.compiler = tables["compiler"]
+  self.config = tables.get("config", "")
+  self.servers = parse(tables["servers"])
+  kinds = ("tools", "prompts", "resources", "templates", "skills")
+  self.routes = {kind: _routes(tables.get(kind, "{}")) for kind in kinds}
+  self.snapshot = tables["snapshot"]
+  self.children = parse(tables["children"])
+  self.version = version_of(self.children)
+  self.capabilities = tables["capabilities"]
+  self.modern_capabilities = tables.get("modern_capabilities", self.capabilities)
+  self.instructions = "\n\n".join(parse(tables["instructions"]))
+  self.options = Options(parse(tables["options"]))
+  self.subtools = parse(tables.get("subtools", "{}"))
+  self.failed = parse(tables.get("failed", "[]"))
+  self.approval = parse(tables.get("approval", "{}"))
+  self.profiles = tables.get("profiles", "")
+  self.whole = self
+  self.overlays = tables.get("overlays", "")
+ @property
+ def needs(self):
+  return [name for facts in self.children.values() for name in facts.get("needs", ())]
+ @property
+ def skilled(self):
+  extended = self.children.items()
+  return [name for name, facts in extended if SKILLS_EXTENSION in facts.get("extensions", ())]
+ @property
+ def info(self):
+  return obj(name=quote(self.name), version=quote(self.version))
+ @property
+ def signature(self):
+  return obj({SERVER_KEY: self.info})
+ def show_names(self, names):
+  self.options.names = names
+ def narrowed(self, **changes):
+  part = object.__new__(Plan)
+  part.__dict__.update(self.__dict__, **changes)
+  return part
 
-def unset(
- rows, environ, folder):
- known = mentioned_by_all(rows)
- missing = {name: _unset_for(name, rows, environ, folder, known) for name in rows}
- return {name: problem for name, problem in missing.items() if problem is not None}
-
-def _unset_for(
- name, rows, environ, folder, known):
- try:
-  prepare(name, rows, environ, folder, known=known)
- except MissingVariables as problem:
-  return problem
- except (OSError, ValueError):
-  return None
- return None
+def _routes(table):
+ return {
+  exposed: (server, *row)
+  for server, rows in parse(table).items()
+  for exposed, row in rows.items()
+ }
 """,
-    "rare.odd_lines": r"""
-from contextlib import suppress
-from ..base.jsontext import Malformed, members, read_members, skip, value_at
-from ..base.message import Fragment, decode, is_id, read_message
-from ..rare.secrecy import printable
-_BETWEEN = " \t\r\n[],"
-_MARK = '"jsonrpc"'
-SHOWN_CHARACTERS = 60
+    "plan.uri_templates": r"""
+from ..messages.protocol import APART, SKILL_SCHEME
+_PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_%")
+LONGEST_APART = 2_000
+DEEPEST_APART = 32
 
-def odd_line(line, redact):
- try:
-  text, oddity = decode(line), ""
- except Malformed as problem:
-  text = decode(line.decode("utf-8", "replace").encode("utf-8"))
-  oddity = f"{problem}; such bytes are read as U+FFFD"
- found, passed_over = _parts(text)
- return found, oddity or _shown(redact(passed_over))
-
-def _parts(text):
- found = []
- passed_over = ""
- end, start = 0, text.find("{")
- while start >= 0:
-  if not _is_object(text, start):
-   start = text.find("{", start + 1)
-   continue
-  words = text[end:start].strip(_BETWEEN)
-  try:
-   _, after = members(text, start)
-   found += _messages(text[start:after])
-  except Malformed as problem:
-   if words and text.find(_MARK, start) < 0:
-    break
-   found += _unreadable(text[start:], str(problem))
-   after = len(text)
-  passed_over = passed_over or words
-  end, start = after, text.find("{", after)
- return found, passed_over or text[end:].strip(_BETWEEN)
-
-def _is_object(text, start):
- index = skip(text, start + 1)
- if text[index : index + 1] != '"':
-  return text[index : index + 1] == "}"
- try:
-  index = skip(text, value_at(text, index)[1])
- except Malformed:
+def fits(template, uri):
+ uri = _percent_encoded(uri)
+ first, *parts = _percent_encoded(template).split("{")
+ if not uri.startswith(first):
   return False
- return text[index : index + 1] == ":"
+ index = len(first)
+ plain, pending = True, False
+ for part in parts:
+  expression, _, literal = part.partition("}")
+  plain = plain and expression[:1] in _PLAIN and not expression.endswith("*")
+  pending = True
+  if not literal:
+   continue
+  found = uri.find(literal, index) if part is not parts[-1] else uri.rfind(literal, index)
+  if found < 0 or (plain and _crosses(uri[index:found])):
+   return False
+  index, plain, pending = found + len(literal), True, False
+ rest = uri[index:]
+ return not (plain and _crosses(rest)) if pending else not rest
 
-def _messages(text):
- message = read_message(text)
- is_log = not message.id_text and message.method is None and not message.is_response
- if is_log or not message.contradiction:
-  return [message]
- return _fragments(text, message.contradiction)
+def _percent_encoded(text):
+ if text.isascii():
+  return text
+ octets = text.encode("utf-8", "surrogatepass")
+ return "".join(chr(octet) if octet < 128 else f"%{octet:02X}" for octet in octets)
 
-def _unreadable(text, problem):
- if text.count(_MARK) > 1:
-  return [Fragment(None, "", problem)]
- return _fragments(text, problem)
+def _crosses(text):
+ return any(mark in text for mark in "/?#")
 
-def _fragments(text, problem):
- said = _AllIds()
- with suppress(Malformed):
-  read_members(text, 0, said)
- method = None if {"result", "error"} & said.keys() else said.get("method", (None,))[0]
- ids = [one if is_id(one) else None for one in said.ids] or [None]
- return [Fragment(one, method if type(method) is str else "", problem) for one in ids]
+def lies_in(uri, whole):
+ if not uri.startswith(whole):
+  return False
+ return len(uri) == len(whole) or whole.endswith("/") or uri[len(whole)] in "/?#"
 
-class _AllIds(dict[str, "tuple[Any, int, int]"]):
- def __init__(self):
-  super().__init__()
-  self.ids = []
- def __setitem__(self, name, member):
-  super().__setitem__(name, member)
-  if name == "id":
-   self.ids.append(member[0])
+def folder_of(uri):
+ inner = uri.startswith(SKILL_SCHEME) and "/" in uri[len(SKILL_SCHEME) :]
+ return uri.rpartition("/")[0] if inner else uri
 
-def _shown(text):
- if not text:
-  return ""
- return f'"{printable(text[:SHOWN_CHARACTERS])}"'
+def is_told_apart(uri):
+ bounded = len(uri) <= LONGEST_APART and uri.count("/") <= DEEPEST_APART
+ return bounded and uri.startswith(APART)
 """,
-    "rare.reasons": r"""
+    "processes.groups": r"""
 import os
-from ..rare.secrecy import where
-from ..spawn.launch import MORE_FOLDERS, MissingVariables
-from ..spawn.platforms import WINDOWS, find_program
+import sys
+if sys.platform == "win32":
+ from ..processes.windows_jobs import START_FLAGS, Job
+
+def start_options():
+ if sys.platform == "win32":
+  return {"creationflags": START_FLAGS}
+ else:
+  return {"start_new_session": True}
+
+def lead_group(pid):
+ if sys.platform == "win32":
+  return Job(pid)
+ else:
+  return SessionGroup(pid)
+
+class SessionGroup:
+ def __init__(self, leader):
+  self.leader = leader
+ def signal(self, number):
+  if sys.platform != "win32":
+   try:
+    os.killpg(self.leader, number)
+   except ProcessLookupError:
+    return False
+   except PermissionError:
+    return False
+  return True
+""",
+    "processes.memory": r"""
+import threading
+from time import sleep
+from ..processes.polling import LINUX
+from ..processes.threads import start_thread
+_PARAMETERS = {-8: 1, -3: 1 << 25, -1: 1 << 30}
+FREE_SECONDS = 1.0
+_is_planned = threading.Event()
+
+def keep_memory():
+ for number, value in _PARAMETERS.items():
+  _call("mallopt", number, value)
+
+def return_memory():
+ if LINUX and not _is_planned.is_set():
+  _is_planned.set()
+  if start_thread(_return) is None:
+   _is_planned.clear()
+
+def _return():
+ sleep(FREE_SECONDS)
+ _is_planned.clear()
+ _call("malloc_trim", 0)
+
+def _call(name, *arguments):
+ if not LINUX:
+  return
+ try:
+  import ctypes
+  ctypes.CDLL(None)[name](*arguments)
+ except Exception:
+  return
+""",
+    "processes.polling": r"""
+import os
+import select
+import sys
+LINUX = sys.platform == "linux"
+POLLS = hasattr(select, "poll")
+POLLIN = getattr(select, "POLLIN", 0)
+POLLOUT = getattr(select, "POLLOUT", 0)
+POLLRDHUP = getattr(select, "POLLRDHUP", 0)
+STDIN_CHUNK = 1 << 16
+NARROW_PIPE, WIDE_PIPE = 1 << 16, 1 << 20
+SET_PIPE_SIZE, GET_PIPE_SIZE = 1031, 1032
+
+class Stopped(Exception):
+ pass
+
+def new_poll():
+ system = select
+ return system.poll()
+
+def set_nonblocking(descriptor):
+ if sys.platform != "win32":
+  os.set_blocking(descriptor, False)
+
+def writable(descriptor, seconds):
+ return not POLLS or _ready(descriptor, seconds, POLLOUT)
+
+def readable(descriptor, seconds):
+ return _ready(descriptor, seconds, POLLIN)
+
+def hung_up(descriptor):
+ if not POLLS:
+  return False
+ poll = new_poll()
+ poll.register(descriptor, POLLRDHUP)
+ return bool(poll.poll(0))
+
+def _ready(descriptor, seconds, event):
+ poll = new_poll()
+ poll.register(descriptor, event)
+ return bool(poll.poll(None if seconds is None else seconds * 1000))
+
+def widen(descriptor):
+ if not LINUX:
+  return False
+ from fcntl import fcntl
+ try:
+  narrow = fcntl(descriptor, GET_PIPE_SIZE) < WIDE_PIPE
+  return bool(narrow and fcntl(descriptor, SET_PIPE_SIZE, WIDE_PIPE) >= WIDE_PIPE)
+ except OSError:
+  return False
+""",
+    "processes.process": r"""
+import os
+import threading
+from time import monotonic, sleep
+from ..messages.message import MAXIMUM_LINE_BYTES, Lines
+from ..messages.printable import printable
+from ..processes.memory import return_memory
+from ..processes.polling import POLLIN, POLLS, new_poll, widen
+from ..processes.reasons import how_ended, telling
+from ..processes.spawning import KILL
+from ..processes.threads import NO_THREAD, start_thread
+from ..processes.writer import RETURNED, Writer
+STDIN_GRACE_SECONDS = 2.0
+SIGTERM_GRACE_SECONDS = 2.0
+LAST_WORDS_SECONDS = 0.3
+LAST_WORDS_BYTES = 8192
+LAST_WORDS_LINES = 10
+CHUNK = 1 << 16
+TERMINATE = 15
+
+class Process:
+ def __init__(
+  self, spawned, receive, ended):
+  self.launch = spawned.launch
+  self.receive = receive
+  self.ended = ended
+  self.exited = threading.Event()
+  self.drained = threading.Event()
+  self.silent = threading.Event()
+  self.gone = threading.Event()
+  self.retired = False
+  self._is_passing_on = False
+  self._last_words = b""
+  self._lock = threading.Lock()
+  self._is_reported = False
+  self._is_closed = False
+  self.handle = spawned.handle
+  self._group = spawned.group
+  try:
+   self._closed, self._close = os.pipe()
+  except OSError:
+   spawned.discard()
+   raise
+  stdin, self._stdout, stderr = spawned.pipes
+  self.writer = Writer(
+   stdin,
+   private=True,
+   broke=lambda: self._end_in_thread(self._deaf),
+   overflowed=lambda waiting: self._end_in_thread(self._full, waiting),
+  )
+  if start_thread(self._read_stderr, stderr) is None:
+   self._undo(self._stdout, stderr, self._closed)
+  if start_thread(self._wait) is None:
+   self._undo(self._stdout)
+ def send(self, *messages):
+  self.writer.send(*[piece for message in messages for piece in message.pieces()])
+ def retire(self):
+  self.retired = True
+  self.silence()
+ def _undo(self, *descriptors):
+  self.kill()
+  self.handle.wait()
+  self.exited.set()
+  self.close()
+  for descriptor in descriptors:
+   os.close(descriptor)
+  raise RuntimeError(NO_THREAD)
+ def _end_in_thread(self, work, *arguments):
+  if start_thread(work, *arguments) is None:
+   self.kill()
+ def read(self):
+  lines = Lines(self._endless)
+  is_wide = False
+  for data in _chunks(self._stdout):
+   if len(data) == CHUNK and not is_wide:
+    is_wide = True
+    widen(self._stdout)
+   was_large = lines.size > RETURNED
+   self._is_passing_on = True
+   self.receive(*lines.feed(data))
+   self._is_passing_on = False
+   del data
+   if was_large and lines.size <= RETURNED:
+    return_memory()
+  self.drained.set()
+  if not self.exited.wait(LAST_WORDS_SECONDS):
+   self.end("closed its standard output")
+ def _endless(self):
+  reason = f"wrote a line of more than {MAXIMUM_LINE_BYTES >> 20} MiB"
+  self._end_in_thread(self.end, reason)
+ def _deaf(self):
+  if not self.exited.wait(LAST_WORDS_SECONDS):
+   self.end("closed its standard input")
+ def _full(self, waiting):
+  self.end(f"does not read its input, {waiting >> 20} MiB are waiting")
+ def end(self, reason):
+  with self._lock:
+   was_reported, self._is_reported = self._is_reported, True
+  if not was_reported:
+   self.ended(printable(self.launch.redact(reason)), self.last_words())
+  self.close()
+ def silence(self):
+  self._is_reported = True
+ def close(self):
+  with self._lock:
+   was_closed, self._is_closed = self._is_closed, True
+  if not was_closed:
+   os.close(self._close)
+  self.writer.close()
+  if self._group_gone(STDIN_GRACE_SECONDS):
+   return
+  self._signal(TERMINATE)
+  if self._group_gone(SIGTERM_GRACE_SECONDS):
+   return
+  self._signal(KILL)
+  self._group_gone(SIGTERM_GRACE_SECONDS)
+ def kill(self):
+  self._signal(KILL)
+ def last_words(self, most=LAST_WORDS_LINES):
+  text = self.launch.redact(self._last_words.decode("utf-8", "replace"))
+  is_whole = len(self._last_words) <= LAST_WORDS_BYTES
+  if not is_whole:
+   text = text[-LAST_WORDS_BYTES:].partition("\n")[2]
+  lines = [printable(line).rstrip() for line in text.replace("\r", "\n").split("\n")]
+  return "\n".join(telling([line for line in lines if line], most, is_whole))
+ def _group_gone(self, seconds):
+  deadline = monotonic() + seconds
+  self.exited.wait(seconds)
+  while not self.gone.is_set():
+   if self.exited.is_set() and not self._group.signal(0):
+    self.gone.set()
+   elif monotonic() > deadline:
+    return False
+   else:
+    sleep(0.01)
+  return True
+ def _signal(self, number):
+  if not self.gone.is_set():
+   self._group.signal(number)
+ def _read_stderr(self, descriptor):
+  for data in _chunks(descriptor, self._listens(descriptor)):
+   self._last_words = (self._last_words + data)[-2 * LAST_WORDS_BYTES :]
+  self.silent.set()
+  os.close(self._closed)
+ def _listens(self, descriptor):
+  if not POLLS:
+   return lambda: None
+  poll = new_poll()
+  poll.register(descriptor, POLLIN)
+  watched = [self._closed, self.writer.descriptor]
+  for number in watched:
+   poll.register(number, 0)
+  def wait():
+   while True:
+    ready = [number for number, _ in poll.poll()]
+    closed = self._closed in ready
+    if watched and (closed or self.writer.descriptor in ready):
+     while watched:
+      poll.unregister(watched.pop())
+     if not closed:
+      self._end_in_thread(self._deaf)
+    if descriptor in ready:
+     return
+  return wait
+ def _wait(self):
+  status = self.handle.wait()
+  self.exited.set()
+  while not self.drained.wait(LAST_WORDS_SECONDS) and self._is_passing_on:
+   pass
+  self.silent.wait(LAST_WORDS_SECONDS)
+  if self._is_reported:
+   self.close()
+   return
+  self.end(how_ended(status, self.launch))
+
+def _chunks(descriptor, wait=None):
+ try:
+  while True:
+   if wait is not None:
+    wait()
+   data = os.read(descriptor, CHUNK)
+   if not data:
+    return
+   yield data
+   del data
+ except OSError:
+  return
+ finally:
+  os.close(descriptor)
+""",
+    "processes.reasons": r"""
+import os
+import signal
+from ..launch.launch import MORE_FOLDERS, MissingVariables
+from ..launch.platforms import WINDOWS, find_program
+from ..messages.printable import where
 from ..start.values import quote
 OFTEN_USED_FOLDERS = (
  "/opt/homebrew/bin",
@@ -3606,7 +5284,6 @@ def describe(status):
   return f"crashed with 0x{status:08X}" + (f" ({known})" if known else "")
  if status >= 0:
   return f"exited with status {status}"
- import signal
  try:
   return f"was killed by {signal.Signals(-status).name}"
  except ValueError:
@@ -3636,10 +5313,449 @@ def _gives_reason(line):
  words = line.lower()
  return any(reason in words for reason in REASONS)
 """,
-    "rare.resources": r"""
-from ..base.jsontext import obj
-from ..base.message import Message, result
-from ..base.protocol import (
+    "processes.spawning": r"""
+import os
+import subprocess
+from ..launch.platforms import command_line
+from ..processes.groups import lead_group, start_options
+KILL = 9
+
+class Spawned:
+ def __init__(
+  self, launch, handle, group, pipes):
+  self.launch = launch
+  self.handle = handle
+  self.group = group
+  self.pipes = pipes
+ def discard(self):
+  self.group.signal(KILL)
+  self.handle.wait()
+  for descriptor in self.pipes:
+   os.close(descriptor)
+
+def spawn(launch):
+ ours = []
+ theirs = []
+ try:
+  for ends in ((theirs, ours), (ours, theirs), (ours, theirs)):
+   for end, descriptor in zip(ends, os.pipe()):
+    end.append(descriptor)
+  popen = subprocess.Popen(
+   command_line(launch.argv),
+   stdin=theirs[0],
+   stdout=theirs[1],
+   stderr=theirs[2],
+   env=launch.env,
+   cwd=launch.cwd,
+   **start_options(),
+  )
+  return Spawned(launch, popen, _led(popen), ours)
+ except BaseException:
+  for descriptor in ours:
+   os.close(descriptor)
+  raise
+ finally:
+  for descriptor in theirs:
+   os.close(descriptor)
+
+def _led(popen):
+ try:
+  return lead_group(popen.pid)
+ except OSError:
+  popen.kill()
+  popen.wait()
+  raise
+""",
+    "processes.threads": r"""
+import threading
+SIGNAL_SECONDS = 0.2
+NO_THREAD = "the system has no thread for it"
+
+def start_thread(work, *arguments):
+ thread = threading.Thread(target=work, args=arguments, daemon=True)
+ try:
+  thread.start()
+ except RuntimeError:
+  return None
+ return thread
+
+def join(thread):
+ while thread.is_alive():
+  thread.join(SIGNAL_SECONDS)
+""",
+    "processes.windows_jobs": r"""
+import ctypes
+START_FLAGS = 0x00000004 | 0x08000000
+_ACCESS = 0x0001 | 0x0100 | 0x0800 | 0x00100000
+_ACCOUNTING = 1
+_ACCOUNTING_SIZE, _ACTIVE_AT = 48, 40
+_LIMITS = 9
+_LIMITS_SIZE, _FLAGS_AT = {8: 144, 4: 112}, 16
+_KILL_ON_JOB_CLOSE = 0x2000
+_WAIT_TIMEOUT = 258
+_ENDED_BY_US = 1
+
+class Job:
+ def __init__(self, pid):
+  self._process = self._job = None
+  self._kernel = _library("kernel32")
+  for name in ("OpenProcess", "CreateJobObjectW"):
+   getattr(self._kernel, name).restype = ctypes.c_void_p
+  self._process = ctypes.c_void_p(self._kernel.OpenProcess(_ACCESS, False, pid))
+  if not self._process.value:
+   raise OSError(f"Windows does not let process {pid} be opened")
+  self._job = self._created()
+  if _library("ntdll").NtResumeProcess(self._process):
+   raise OSError(f"Windows does not let process {pid} run")
+ def _created(self):
+  job = ctypes.c_void_p(self._kernel.CreateJobObjectW(None, None))
+  limits = bytearray(_LIMITS_SIZE[ctypes.sizeof(ctypes.c_void_p)])
+  limits[_FLAGS_AT : _FLAGS_AT + 4] = _KILL_ON_JOB_CLOSE.to_bytes(4, "little")
+  given = (ctypes.c_char * len(limits)).from_buffer(limits)
+  if (
+   job.value
+   and self._kernel.SetInformationJobObject(job, _LIMITS, given, len(limits))
+   and self._kernel.AssignProcessToJobObject(job, self._process)
+  ):
+   return job
+  self._kernel.CloseHandle(job)
+  return None
+ def signal(self, number):
+  if number and self._job is not None:
+   self._kernel.TerminateJobObject(self._job, _ENDED_BY_US)
+  elif number:
+   self._kernel.TerminateProcess(self._process, _ENDED_BY_US)
+  if self._job is None:
+   return bool(self._kernel.WaitForSingleObject(self._process, 0) == _WAIT_TIMEOUT)
+  found = (ctypes.c_char * _ACCOUNTING_SIZE)()
+  self._kernel.QueryInformationJobObject(self._job, _ACCOUNTING, found, len(found), None)
+  return any(found.raw[_ACTIVE_AT : _ACTIVE_AT + 4])
+ def __del__(self):
+  for handle in (self._process, self._job):
+   if handle is not None and handle.value:
+    self._kernel.CloseHandle(handle)
+
+def _library(name):
+ loader = ctypes
+ return loader.WinDLL(name)
+""",
+    "processes.writer": r"""
+import os
+import select
+import threading
+from time import monotonic
+from ..processes.memory import return_memory
+from ..processes.polling import (
+ NARROW_PIPE,
+ POLLS,
+ set_nonblocking,
+ widen,
+ writable,
+)
+from ..processes.threads import start_thread
+MAXIMUM_PIECES = 1000
+RETURNED = 1 << 20
+
+class Writer:
+ def __init__(
+  self,
+  descriptor,
+  private,
+  broke=None,
+  overflowed=None,
+ ):
+  self.descriptor = descriptor
+  self.broken = False
+  self.closing = False
+  self.lock = threading.Lock()
+  self.drained = threading.Condition(self.lock)
+  self._queue = None
+  self._broke = broke
+  self._overflowed = overflowed
+  self._private = private and POLLS
+  if self._private:
+   set_nonblocking(descriptor)
+ def send(self, *pieces):
+  with self.lock:
+   if self.broken or self.closing:
+    return
+   queue = self._queue
+   if queue is None or not queue.alive:
+    rest = self._write_at_once(pieces)
+    left = sum([len(piece) for piece in rest]) if rest else 0
+    if left > NARROW_PIPE and widen(self.descriptor):
+     rest = self._write_at_once(rest)
+    if rest:
+     self._begin(rest)
+   elif self._overflowed is not None and queue.overflows():
+    self.broken = True
+    self._overflowed(queue.waiting)
+    queue.discard()
+   else:
+    queue.add([*pieces])
+ def has_room(self, seconds=0.0):
+  queue = self._queue
+  if queue is None or not queue.crowded:
+   return True
+  with self.drained:
+   return self.drained.wait_for(lambda: not queue.crowded, seconds)
+ def flush(self, seconds):
+  with self.drained:
+   return self.drained.wait_for(
+    lambda: self._queue is None or not self._queue.alive, seconds
+   )
+ def close(self):
+  with self.lock:
+   if not self.closing:
+    self.closing = True
+    if self._queue is None or not self._queue.alive:
+     os.close(self.descriptor)
+ def break_off(self):
+  if self._broke is not None and not self.broken:
+   self._broke()
+  self.broken = True
+ def _begin(self, rest):
+  if self._queue is None:
+   self._queue = WriteQueue(self)
+  self._queue.begin(rest)
+ def _write_at_once(self, pieces):
+  written = 0
+  try:
+   if self._private:
+    written = os.writev(
+     self.descriptor, pieces[:MAXIMUM_PIECES]
+    )
+   elif self._has_room(pieces):
+    written = os.write(self.descriptor, b"".join(pieces))
+  except BlockingIOError:
+   pass
+  except OSError:
+   self.break_off()
+   return []
+  for number, piece in enumerate(pieces):
+   if written < len(piece):
+    return [memoryview(piece)[written:], *pieces[number + 1 :]]
+   written -= len(piece)
+  return []
+ def _has_room(self, pieces):
+  if sum([len(piece) for piece in pieces]) > getattr(select, "PIPE_BUF", 0):
+   return False
+  return writable(self.descriptor, 0)
+MAXIMUM_WAITING_BYTES = 1 << 26
+STALL_SECONDS = 10.0
+PATIENCE_FACTOR = 8
+PIECE = 1 << 20
+JOINED = 1 << 16
+
+class WriteQueue:
+ def __init__(self, writer):
+  self.writer = writer
+  self.alive = False
+  self.waiting = 0
+  self._queue = []
+  self._batch = []
+  self._took_at = 0.0
+ def begin(self, rest):
+  self._took_at = monotonic()
+  self.alive = start_thread(self._drain, rest) is not None
+  if not self.alive:
+   self.writer.break_off()
+ def add(self, pieces):
+  self._queue.append(pieces)
+  self.waiting += _size(pieces)
+ def discard(self):
+  self._queue, self._batch, self.waiting = [], [], 0
+ @property
+ def crowded(self):
+  return self.waiting > MAXIMUM_WAITING_BYTES
+ def overflows(self):
+  if not self.crowded:
+   return False
+  stalled = monotonic() - self._took_at >= STALL_SECONDS
+  return stalled or self.waiting > PATIENCE_FACTOR * MAXIMUM_WAITING_BYTES
+ def _drain(self, pieces):
+  most = 0
+  while pieces:
+   most = max(most, _size(pieces))
+   if _size(pieces) <= JOINED:
+    pieces[:] = [b"".join(pieces)]
+   pieces.reverse()
+   try:
+    while pieces:
+     view = memoryview(pieces.pop())
+     while view:
+      view = view[self._write(view) :]
+     del view
+   except OSError:
+    self.writer.break_off()
+   with self.writer.drained:
+    pieces = self._next()
+  if most > RETURNED:
+   return_memory()
+ def _write(self, data):
+  try:
+   taken = os.write(self.writer.descriptor, data[:PIECE])
+   self._took_at = monotonic()
+   return taken
+  except BlockingIOError:
+   writable(self.writer.descriptor, None)
+   return 0
+ def _next(self):
+  pieces = []
+  if not self._batch:
+   self._batch, self._queue = self._queue[::-1], []
+  if self._batch and not self.writer.broken:
+   pieces = self._batch.pop()
+   self.waiting -= _size(pieces)
+  else:
+   self.alive = False
+   self.discard()
+   if self.writer.closing:
+    os.close(self.writer.descriptor)
+  self.writer.drained.notify_all()
+  return pieces
+
+def _size(pieces):
+ return sum([len(piece) for piece in pieces])
+""",
+    "routing.core": r"""
+from ..clients.client import is_enveloped
+from ..messages.jsontext import Malformed
+from ..messages.message import failure, read_messages
+from ..messages.protocol import BATCH_VERSION, MODERN
+from ..routing.router import Router
+from ..routing.routing import Dispatch
+from ..servers.effects import Effects
+
+class Core:
+ def __init__(
+  self,
+  answers,
+  clock,
+  mint,
+  dispatching=Dispatch,
+ ):
+  self.effects = Effects(clock)
+  self.router = Router(answers, self.effects, dispatching)
+  self.children = self.router.children
+  self._mint = mint
+  self.modern = None
+ @property
+ def alarm(self):
+  return self.effects.alarm
+ def taken(self):
+  effects = self.effects
+  if effects.left:
+   effects.settle()
+  if effects.starts_due:
+   effects.starts_due = False
+   self.router.admit()
+  return effects.taken()
+ def connect(self, client):
+  client.deliver = self.effects.sender(client)
+  self.router.connect(client)
+  return self.taken()
+ def end_input(self, client):
+  self.router.end_input(client)
+  return self.taken()
+ def unattend(self, client, identifiers):
+  self.router.note_attention(client, [*identifiers], attended=False)
+  return self.taken()
+ def attend(self, client, identifiers):
+  self.router.note_attention(client, [*identifiers], attended=True)
+  return self.taken()
+ def disconnect(self, client):
+  if self.modern is not None:
+   self.modern.close(client)
+  self.router.disconnect(client)
+  return self.taken()
+ def from_client(self, client, line):
+  for message in read_messages(line, client.version == BATCH_VERSION):
+   self._receive(client, message)
+ def take(self, client, messages):
+  for message in messages:
+   self._receive(client, message)
+  return self.taken()
+ def _receive(self, client, message):
+  if isinstance(message, Malformed) or not self._is_modern(client, message):
+   self.router.receive(client, message)
+  if self.effects.left:
+   self.effects.settle()
+ def _is_modern(self, client, message):
+  if self.modern is None:
+   if not is_enveloped(message) or message.id is None or message.method == "initialize":
+    return False
+   from ..modern.client import ModernClients
+   self.modern = ModernClients(self.router, self._mint)
+  return self.modern.receive(client, message)
+ def owes(self, client):
+  waits = self.modern is not None and self.modern.owes(client)
+  return waits or self.router.owes(client)
+ @property
+ def is_idle(self):
+  children = [child for instances in self.router.servers.values() for child in instances]
+  busy = any(child.is_busy or not child.connection.port.is_idle for child in children)
+  return not busy and (self.modern is None or self.modern.is_idle)
+ def end_subscriptions(self):
+  if self.modern is not None:
+   self.modern.end_subscriptions()
+  return self.taken()
+ def wake(self, child, client):
+  child.lifecycle.want(client)
+  return self.taken()
+ def child_up(self, child, masks={}):
+  if child.era == MODERN:
+   from ..modern.child import ModernChildPort
+   plan = self.router.plan
+   several = len(plan.servers) > 1
+   port = ModernChildPort(
+    child.connection,
+    plan.info,
+    child.ask,
+    lambda tool: self.schema_of(child, tool),
+    several=several,
+   )
+   child.up(port, masks)
+  else:
+   child.up(None, masks)
+  return self.taken()
+ def child_down(self, child, reason, last_words=""):
+  child.down(reason, last_words)
+  return self.taken()
+ def schema_of(self, child, tool):
+  served = self.router.answers.catalogues["tools"].served(child.name)
+  return next((item.listed("") for item in served if item.original == tool), "")
+ def child_renewed(self, child):
+  child.renewed()
+  return self.taken()
+ def request_failed(self, child, request, reason):
+  if child.lifecycle.is_alive:
+   child.connection.port.receive(failure(str(request), child.connection.gone(reason)))
+  return self.taken()
+ def from_child(self, child, received):
+  messages, oddity = received
+  if child.lifecycle.is_alive:
+   connection = child.connection
+   if oddity:
+    connection.warn(oddity)
+   for message in messages:
+    connection.port.receive(message)
+    if self.effects.left:
+     self.effects.settle()
+ def tick(self):
+  now = self.effects.clock()
+  self.effects.disarm()
+  if self.modern is not None:
+   self.modern.tick(now)
+  for instances in self.router.servers.values():
+   instances.tick(now)
+  return self.taken()
+""",
+    "routing.resources": r"""
+from ..lists.listing import hides_address
+from ..messages.jsontext import obj
+from ..messages.message import Message, result
+from ..messages.protocol import (
  APART,
  INVALID_PARAMS,
  METHODS,
@@ -3647,11 +5763,10 @@ from ..base.protocol import (
  RESOURCE_NOT_FOUND,
  SKILLS_EXTENSION,
 )
-from ..base.templates import fits, folder_of, lies_in
-from ..serve.connection import Call
-from ..serve.lifecycle import DOWN
-from ..serve.listing import hides_address
-from ..serve.routing import CompletionCall
+from ..plan.uri_templates import fits, folder_of, lies_in
+from ..routing.routing import CompletionCall
+from ..servers.connection import Call
+from ..servers.lifecycle import DOWN
 from ..start.values import quote
 SKILL_METHODS = frozenset(m for m, row in METHODS.items() if row.capability == SKILLS_EXTENSION)
 
@@ -3796,288 +5911,406 @@ def _tells_of_resources(child):
  declared = child.lifecycle.declared.get("resources")
  return type(declared) is dict and declared.get("subscribe") is True
 """,
-    "rare.secrecy": r"""
-import binascii
-import re
-from ..spawn.variables import percent_encoded
-from ..start.values import quote
-NOTHING = 0
-LIKELY = 1
-SURE = 2
-_FOREIGN = ("passwort", "kennwort", "motdepasse", "contrasena", "contraseña", "wachtwoord")
-PASSWORDS = ("password", "passwords", "passwd", "passphrase", *_FOREIGN)
-_SECRETS = ("token", "secret", "secrets", "jwt", *PASSWORDS)
-_API_KEYS = ("apikey", "apikeys", "appkey", "accesskey", "accesskeyid", "authkey", "rolekey")
-_OTHER_KEYS = ("secretkey", "privatekey", "masterkey", "signingkey", "encryptionkey")
-_ENDS = (*_SECRETS, *_API_KEYS, *_OTHER_KEYS, "authorization", "credential", "credentials")
-_LAST = {"pass", "pwd", "pw", "creds", "cred", "senha", "mdp"}
-_LIKELY_KEYS = {"key", "keys", "tokens", "pat", "sig", "signature"}
-_LIKELY_LAST = _LIKELY_KEYS | {"auth", "basic", "bearer", "cookie", "cookies", "session"}
-_STAGES = {"env", "prod", "production", "dev", "staging", "test", "live", "old", "new", "backup"}
-_QUALIFIERS = _STAGES | {"value", "main", "default", "base64", "b64"}
-_PLACES = {"file", "path", "dir", "directory", "folder", "url", "uri", "endpoint", "host", "port"}
-_TRAITS = {"type", "name", "names", "limit", "count", "ttl", "version", "arn", "issuer", "scope"}
-_COINS = {"address", "contract", "mint", "symbol"}
-_ABOUT = _PLACES | _TRAITS | _COINS | {"policy", "store", "manager", "provider"}
-_PUBLIC = {"public", "publishable"}
-_NUMERALS = "0123456789"
-_HEX = frozenset("0123456789abcdefABCDEF-")
-_RANDOM = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+/=.~%-")
-_BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_=")
-_LONGEST_WORD = 12
-_SHORTEST_GIVEN = 6
-_SHORTEST_LINE = 8
-_SHORTEST_ENCODED = 8
-_SEQUENCES = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"
+    "routing.router": r"""
+from ..clients.clients import Clients
+from ..lists.uris import Origins
+from ..messages.jsontext import Json, Malformed, NotAnObject, obj
+from ..messages.message import error, failure, is_id, notification, result
+from ..messages.protocol import (
+ CANCELLED,
+ INITIALIZED,
+ INVALID_PARAMS,
+ INVALID_REQUEST,
+ LEVELS,
+ METHOD_NOT_FOUND,
+ METHODS,
+ OF_SERVERS,
+ OTHER,
+ PARSE_ERROR,
+ PROGRESS,
+ ROOTS_CHANGED,
+)
+from ..routing.resources import ResourceRouting
+from ..routing.routing import NameRouting, ambiguity
+from ..servers.connection import Call
+from ..servers.instances import Instances
+from ..servers.lifecycle import QUEUED, STARTING
+MAXIMUM_STARTING = 8
+MAXIMUM_IN_BACKGROUND = 7
 
-def promise(name):
- words = words_of(name)
- while len(words) > 1 and (words[-1] in _QUALIFIERS or words[-1].isdigit()):
-  words.pop()
- if not words:
-  return NOTHING
- last = words[-1] = words[-1].rstrip(_NUMERALS) or words[-1]
- if "".join(words).endswith(_ENDS) or last in _LAST:
-  return SURE
- if last in _LIKELY_LAST:
-  return NOTHING if _PUBLIC.intersection(words) else LIKELY
- if last not in _ABOUT and any(word.endswith(_ENDS) for word in words):
-  return LIKELY
- return NOTHING
+class ExtensionCall(Call):
+ __slots__ = ()
+ def is_settled_by(self, code):
+  return code != METHOD_NOT_FOUND
 
-def words_of(name):
- parts = []
- for before, char in zip(" " + name, name):
-  if not char.isalnum():
-   parts.append(" ")
-  elif char.isupper() and not before.isupper():
-   parts.append(" " + char)
-  else:
-   parts.append(char)
- return "".join(parts).lower().split()
-
-def looks_random(text):
- if len(text) < 16 or not _RANDOM.issuperset(text):
-  return False
- if 32 <= len(text) <= 36 and _HEX.issuperset(text):
-  return True
- if text.isalpha() or not any(char.isdigit() for char in text):
-  return False
- for mark in "-./+=~%":
-  text = text.replace(mark, "_")
- return not all(_readable(piece) for piece in text.split("_"))
-
-def _readable(piece):
- word = piece.strip(_NUMERALS)
- if word == piece or len(piece) - len(word) <= 4:
-  return not word or (word.isalpha() and (_one_case(word) or len(word) > 3))
- return not word
-
-def is_word(text):
- return text.isalpha() and _one_case(text) and len(text) <= _LONGEST_WORD
-
-def _one_case(word):
- return word.islower() or word.isupper() or word[1:].islower()
-
-def secrets_in(env):
- found = {}
- for name, value in env.items():
-  grade = promise(name)
-  could_be = looks_random(value) if grade == LIKELY else not _is_ordinary(value)
-  if grade != NOTHING and could_be:
-   found[value] = name
-  if "://" in value and (password := url_password(value)):
-   found[password] = name
- return found
-
-def _is_ordinary(value):
- if len(value) < _SHORTEST_GIVEN or is_word(value):
-  return True
- path = value.startswith(("/", "~", "./", "../")) or value[1:3] in (":\\", ":/")
- return path or "://" in value or (value.isdigit() and len(value) < 8)
-
-def passwords_in(values):
- found = {url_password(value): name for value, name in values.items() if "://" in value}
- return {password: name for password, name in found.items() if password}
-
-def url_password(text):
- authority = text.partition("://")[2].partition("/")[0]
- password = authority.rpartition("@")[0].partition(":")[2]
- return "" if len(password) < _SHORTEST_GIVEN or is_word(password) else password
-
-class Redactor:
- def __init__(self, secrets):
-  plain = {}
-  encoded = {}
-  for secret, name in secrets.items():
-   for spelled in _spellings(secret):
-    plain.setdefault(spelled, name)
-   octets = secret.encode("utf-8", "surrogateescape")
-   for run in _encoded_runs(octets) if len(octets) >= _SHORTEST_ENCODED else ():
-    encoded.setdefault(run, name)
-  self.plain = sorted(plain.items(), key=lambda pair: -len(pair[0]))
-  self.encoded = list(encoded.items())
- def names(self, text):
-  found = {name for spelled, name in self.plain if spelled in text}
-  return sorted(found | {name for run, name in self.encoded if run in text})
- def redact(self, text):
-  for spelled, name in self.plain:
-   text = text.replace(spelled, f"${{{name}}}")
-  for run, name in self.encoded:
-   at = text.find(run)
-   while at >= 0:
-    start, end = _around(text, at, at + len(run))
-    put = f"${{{name}}}"
-    text = text[:start] + put + text[end:]
-    at = text.find(run, start + len(put))
-  return text
-
-def _around(text, start, end):
- while start and text[start - 1] in _BASE64:
-  start -= 1
- while end < len(text) and text[end] in _BASE64:
-  end += 1
- return start, end
-
-def _spellings(secret):
- found = {secret, *(line for line in secret.splitlines() if len(line) >= _SHORTEST_LINE)}
- found.update([quote(one)[1:-1] for one in found])
- found.update([_escaped(one) for one in found])
- if looks_random(secret):
-  found.update((secret.lower(), secret.upper()))
- for kept in ("", "/", "!'()*", "!'()*/;,?:@&=+$#"):
-  spelled = percent_encoded(secret, kept)
-  found.update((spelled, spelled.replace("%20", "+")))
-  found.add("".join(_lowered(spelled)))
- return found
-
-def _escaped(text):
- for char, escape in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\t", "\\t")):
-  text = text.replace(char, escape)
- return text
-
-def _lowered(spelled):
- first, *rest = spelled.split("%")
- yield first
- for part in rest:
-  yield f"%{part[:2].lower()}{part[2:]}"
-
-def _encoded_runs(secret):
- yield from (secret.hex(), secret.hex().upper())
- for shift in range(3):
-  text = binascii.b2a_base64(b"\0" * shift + secret, newline=False).decode("ascii")
-  run = text[(0, 2, 3)[shift] : 8 * (shift + len(secret)) // 6]
-  yield run
-  yield run.replace("+", "-").replace("/", "_")
-
-def shown(text, redact=str):
- lines = redact(text).rstrip("\n").split("\n")
- return "\n  ".join([redact(printable(line)) for line in lines])
-
-def printable(text):
- if text.isprintable():
-  return text
- text = re.sub(_SEQUENCES, "", text)
- blanks = (" " if char.isspace() else char for char in text)
- return "".join([char if char.isprintable() else "?" for char in blanks])
-
-def where(fault):
- place = ""
- trace = fault.__traceback__
- package = __name__.partition(".")[0]
- while trace is not None:
-  frame = trace.tb_frame
-  if str(frame.f_globals.get("__name__")).partition(".")[0] == package:
-   place = f" in {frame.f_code.co_name}, line {trace.tb_lineno}"
-  trace = trace.tb_next
- return type(fault).__name__ + place
-""",
-    "rare.write_queue": r"""
-import os
-from time import monotonic
-from ..base.polling import writable
-from ..base.threads import start_thread
-from ..base.writer import RETURNED
-from ..rare.memory import return_memory
-MAXIMUM_WAITING_BYTES = 1 << 26
-STALL_SECONDS = 10.0
-PATIENCE_FACTOR = 8
-PIECE = 1 << 20
-JOINED = 1 << 16
-
-class WriteQueue:
- def __init__(self, writer):
-  self.writer = writer
-  self.alive = False
-  self.waiting = 0
-  self._queue = []
-  self._batch = []
-  self._took_at = 0.0
- def begin(self, rest):
-  self._took_at = monotonic()
-  self.alive = start_thread(self._drain, rest) is not None
-  if not self.alive:
-   self.writer.break_off()
- def add(self, pieces):
-  self._queue.append(pieces)
-  self.waiting += _size(pieces)
- def discard(self):
-  self._queue, self._batch, self.waiting = [], [], 0
+class Router:
+ def __init__(self, answers, effects, dispatching):
+  self.answers = answers
+  self.plan = answers.plan
+  self.effects = effects
+  self.clients = Clients("logging" in answers.declared)
+  self._origins = Origins(answers.has_addresses, answers.addresses)
+  self.servers = {
+   name: Instances(name, answers, effects, self.clients, self._origins)
+   for name in self.plan.servers
+  }
+  self.children = {name: instances.main for name, instances in self.servers.items()}
+  self._dispatch = dispatching(self.servers)
+  self.names = NameRouting(self.plan, answers.catalogues, self.children, self._dispatch)
+  self._resources = None
+ def _instances(self):
+  return [child for instances in self.servers.values() for child in instances]
  @property
- def crowded(self):
-  return self.waiting > MAXIMUM_WAITING_BYTES
- def overflows(self):
-  if not self.crowded:
-   return False
-  stalled = monotonic() - self._took_at >= STALL_SECONDS
-  return stalled or self.waiting > PATIENCE_FACTOR * MAXIMUM_WAITING_BYTES
- def _drain(self, pieces):
-  most = 0
-  while pieces:
-   most = max(most, _size(pieces))
-   if _size(pieces) <= JOINED:
-    pieces[:] = [b"".join(pieces)]
-   pieces.reverse()
-   try:
-    while pieces:
-     view = memoryview(pieces.pop())
-     while view:
-      view = view[self._write(view) :]
-     del view
-   except OSError:
-    self.writer.break_off()
-   with self.writer.drained:
-    pieces = self._next()
-  if most > RETURNED:
-   return_memory()
- def _write(self, data):
-  try:
-   taken = os.write(self.writer.descriptor, data[:PIECE])
-   self._took_at = monotonic()
-   return taken
-  except BlockingIOError:
-   writable(self.writer.descriptor, None)
-   return 0
- def _next(self):
-  pieces = []
-  if not self._batch:
-   self._batch, self._queue = self._queue[::-1], []
-  if self._batch and not self.writer.broken:
-   pieces = self._batch.pop()
-   self.waiting -= _size(pieces)
+ def resources(self):
+  if self._resources is None:
+   self._resources = ResourceRouting(
+    self.answers, self.children, self.clients, self._origins, self._dispatch
+   )
+  return self._resources
+ def admit(self):
+  children = self._instances()
+  queued = [child for child in children if child.state == QUEUED]
+  if not queued:
+   return
+  starting = sum(child.state == STARTING for child in children)
+  queued.sort(key=lambda child: not child.calls.any_waits)
+  for child in queued:
+   limit = MAXIMUM_STARTING if child.calls.any_waits else MAXIMUM_IN_BACKGROUND
+   if starting >= limit:
+    return
+   starting += 1
+   child.lifecycle.start()
+ def connect(self, client):
+  self.clients.connect(client)
+  if client.starter is not None:
+   self.want_children(client.starter)
+ def end_input(self, client):
+  client.may_answer = False
+  for child in self._instances():
+   child.requests.open.refuse_for(client)
+ def disconnect(self, client):
+  calls = self._calls_of(client)
+  subscribing = [(s, c) for s, c in calls if c.method == "resources/subscribe"]
+  asked = [(s.name, c.original or c.name) for s, c in subscribing]
+  watched = dict.fromkeys([*asked, *client.watched.values()])
+  self.clients.disconnect(client)
+  if client.connection is client:
+   self._tell_level()
+  for child, call in reversed(calls):
+   self._dispatch.withdraw(call, child, lambda number: obj(requestId=number))
+  for child in self._instances():
+   if calls:
+    child.requests.open.refuse_for(client)
+   else:
+    child.requests.hand_over(client)
+  for server, uri in watched:
+   self.servers[server].of(client).unwatch(uri)
+  for instances in self.servers.values():
+   instances.left(client)
+ def _calls_of(self, client):
+  found = [(child, call) for child in self._instances() for call in child.calls.of(client)]
+  return sorted(found, key=lambda pair: pair[1].serial)
+ def note_attention(self, client, identifiers, *, attended):
+  for child, call in self._calls_of(client):
+   if call.identifier in identifiers:
+    call.attended = attended
+    child.requests.settle()
+ def owes(self, client):
+  return any(child.calls.of(client) for child in self._instances())
+ def want_children(self, client):
+  if self.plan.options.start == "eager":
+   for name, instances in self.servers.items():
+    if name not in self.answers.outages:
+     instances.of(client).lifecycle.want(client)
+ def receive(self, client, message):
+  if isinstance(message, Malformed):
+   code = INVALID_REQUEST if isinstance(message, NotAnObject) else PARSE_ERROR
+   client.deliver(failure("null", error(code, f"Invalid message: {message}")))
+  elif message.method is None:
+   if "result" in message.members or "error" in message.members:
+    self._client_answer(client, message)
+   else:
+    self._invalid(client, message)
+  elif not message.id_text:
+   self._client_notification(client, message)
+  elif message.id is None:
+   self._invalid(client, message)
   else:
-   self.alive = False
-   self.discard()
-   if self.writer.closing:
-    os.close(self.writer.descriptor)
-  self.writer.drained.notify_all()
-  return pieces
-
-def _size(pieces):
- return sum([len(piece) for piece in pieces])
+   self._client_request(client, message)
+ def _invalid(self, client, message):
+  identifier = "null" if message.id is None else message.id_text
+  client.deliver(failure(identifier, error(INVALID_REQUEST, "Invalid request")))
+ def _client_answer(self, client, message):
+  number = message.number
+  any(child.requests.open.answer(client, number, message) for child in self._instances())
+ def _client_request(self, client, message):
+  method = message.method or ""
+  row = METHODS.get(method, OTHER)
+  if row.capability in self.answers.declared:
+   self._forward(client, message, row.member)
+   return
+  answer = self.answers.answer(client, message)
+  if answer is not None:
+   client.deliver(answer)
+  else:
+   self._extension(client, message)
+ def _forward(self, client, message, member):
+  if message.params or message.value("params") in ({}, None):
+   fault = ambiguity(message)
+  else:
+   fault = "params must be an object"
+  if fault:
+   self._dispatch.deny(client, message, INVALID_PARAMS, fault)
+  elif member == "name":
+   self.names.call(client, message)
+  elif member == "uri":
+   self.resources.request(client, message)
+  elif member == "ref":
+   self._complete(client, message)
+  else:
+   self._set_level(client, message)
+ def _set_level(self, client, message):
+  level = message.params.get("level")
+  if type(level) is not str or level not in LEVELS:
+   self._dispatch.deny(client, message, INVALID_PARAMS, "Unknown log level")
+   return
+  client.level = level
+  self._tell_level()
+  client.deliver(result(message.id_text, "{}"))
+ def _tell_level(self):
+  if self.clients.settle_level():
+   for child in self._instances():
+    child.set_level()
+ def _complete(self, client, message):
+  reference = message.params.get("ref")
+  of = reference if type(reference) is dict else {}
+  name, uri = of.get("name"), of.get("uri")
+  if type(name) is str and of.get("type") == "ref/prompt":
+   self.names.complete(client, message, name)
+  elif type(uri) is str and of.get("type") == "ref/resource":
+   self.resources.complete(client, message, uri)
+  else:
+   fault = "completion/complete needs a ref"
+   self._dispatch.deny(client, message, INVALID_PARAMS, fault)
+ def _extension(self, client, message):
+  method = message.method or ""
+  children = [self.children[name] for name in self.answers.extenders(method)]
+  if children and (fault := ambiguity(message)):
+   self._dispatch.deny(client, message, INVALID_PARAMS, fault)
+  elif children:
+   self._dispatch.send(ExtensionCall(client, message, method), children)
+  else:
+   fault = f"Method not found: {method}"
+   self._dispatch.deny(client, message, METHOD_NOT_FOUND, fault)
+ def _client_notification(self, client, message):
+  method = message.method or ""
+  if method == CANCELLED:
+   self._cancel(client, message)
+  elif method == INITIALIZED:
+   client.shake_hands()
+   self.want_children(client)
+  elif method == PROGRESS:
+   number = message.params.get("progressToken")
+   if type(number) is int:
+    for child in self._instances():
+     child.requests.open.progress(client, number, message)
+  elif method.startswith("notifications/") and method not in OF_SERVERS:
+   for_all = method != ROOTS_CHANGED
+   for instances in self.servers.values():
+    child = instances.of(client)
+    if child.lifecycle.is_ready and (for_all or child.lifecycle.client is client):
+     child.connection.send(notification(method, message.raw("params")))
+ def _cancel(self, client, message):
+  key = message.params.get("requestId")
+  found = [pair for pair in self._calls_of(client) if is_id(key) and pair[1].key == key]
+  if found:
+   child, call = found[-1]
+   params = Json(message.params_text)
+   self._dispatch.withdraw(call, child, lambda n: params.owned({"requestId": n}).text)
 """,
-    "serve.attribution": r"""
-from ..serve.effects import FOREVER
+    "routing.routing": r"""
+from ..lists.catalogue import TOOLS, Item, Kind
+from ..messages.jsontext import Json, rivals
+from ..messages.message import error, failure, result
+from ..messages.protocol import (
+ ENVELOPE,
+ INVALID_PARAMS,
+ METHOD_NOT_FOUND,
+ METHODS,
+ OTHER,
+)
+from ..plan.names import prefix_of
+from ..servers.calls import tool_not_found, tool_of_nobody
+from ..servers.connection import Call
+_OF_META = ("progressToken", *ENVELOPE)
+_OF_REFERENCE = ("type", "name", "uri")
+
+class CompletionCall(Call):
+ __slots__ = ()
+ def __init__(
+  self, client, message, name, path, original):
+  super().__init__(client, message, name, path, original)
+  deliver = self.answer
+  self.answer = lambda answer: deliver(_completed(answer))
+
+def _completed(answer):
+ if answer.is_error and answer.code == METHOD_NOT_FOUND:
+  return result(answer.id_text, '{"completion":{"values":[]}}')
+ return answer
+
+class Dispatch:
+ def __init__(self, servers):
+  self._servers = servers
+  self._serial = 0
+ def serving(self, client, server):
+  return self._servers[server].serving(client)
+ def send(self, call, children):
+  first, *others = [self.serving(call.client, child.name) for child in children]
+  self._register(call, first)
+  if others:
+   call.others = [child.calls.submit for child in others]
+  first.calls.submit(call)
+ def send_unknown(self, call, child):
+  self._register(call, child)
+  child.submit_unknown(call)
+ def withdraw(self, call, child, params):
+  child.withdraw(call, params)
+ def _register(self, call, child):
+  self._serial += 1
+  call.serial = self._serial
+  if child.calls.seconds:
+   child.calls.limit(call)
+ def deny(self, client, message, code, text, data=""):
+  self.refuse(client, message, error(code, text, data))
+ def refuse(self, client, message, refusal):
+  client.deliver(failure(message.id_text, refusal))
+ def refuse_withheld(self, client, message, name):
+  for instances in self._servers.values():
+   child = instances.of(client)
+   reason = child.lists.withheld(message.method or "", name)
+   if reason is not None:
+    self.refuse(client, message, child.connection.gone(reason))
+    return True
+  return False
+
+class NameRouting:
+ def __init__(
+  self,
+  plan,
+  catalogues,
+  children,
+  dispatch,
+ ):
+  self._plan = plan
+  self._options = plan.options
+  self._catalogues = catalogues
+  self._children = children
+  self._dispatch = dispatch
+ def call(self, client, message):
+  name = message.params.get("name")
+  if type(name) is not str:
+   self._deny(client, message, f"{message.method} needs a name in params")
+   return
+  catalogue = self._catalogues[METHODS[message.method or ""].kind]
+  item = catalogue.find(name)
+  if item is None:
+   if not self._dispatch.refuse_withheld(client, message, name):
+    self._call_by_own_name(client, message, catalogue.kind, name)
+  elif item.server:
+   self._send(client, message, name, item)
+  else:
+   self._call_subtool(client, message, item)
+ def _send(self, client, message, name, item):
+  call = Call(client, message, name, ("name",), item.original)
+  self._dispatch.send(call, [self._children[item.server]])
+ def _call_by_own_name(self, client, message, kind, name):
+  items = self.named(kind.name, name)
+  if len(items) == 1:
+   self._call_listed(client, message, kind, items[0])
+  elif items:
+   meant = " or ".join([getattr(item, client.spelling) for item in items])
+   self._deny(client, message, f"{_unknown(kind)}: {name}; say {meant}")
+  elif kind is TOOLS:
+   self._call_unknown(client, message, name)
+  else:
+   self._deny(client, message, f"{_unknown(kind)}: {name}")
+ def _call_listed(self, client, message, kind, item):
+  name = item.exposed
+  if self._catalogues[kind.name].find(name) is not None:
+   self._send(client, message, name, item)
+  elif self._dispatch.refuse_withheld(client, message, name):
+   return
+  elif kind is TOOLS:
+   self._dispatch.refuse(client, message, tool_not_found(name))
+  else:
+   self._deny(client, message, f"{_unknown(kind)}: {name}")
+ def named(self, kind, name):
+  catalogue = self._catalogues[kind]
+  listed = catalogue.find(name)
+  if listed is not None:
+   return [listed]
+  guarded = self._options.on_drift == "refuse"
+  items = catalogue.recorded if guarded else catalogue.served
+  return [i for server in self._children for i in items(server) if i.original == name]
+ def _call_subtool(self, client, message, composite):
+  from ..routing.composite import Subcall
+  allowed = self._plan.subtools[composite.original]
+  call = Subcall(message, composite.original, allowed)
+  if call.fault:
+   self._deny(client, message, call.fault)
+   return
+  recorded = self._catalogues["tools"].recorded(call.server)
+  hidden = Item(call.server, call.tool, "", "", "")
+  item = next((item for item in recorded if item.original == call.tool), hidden)
+  self._send(client, call.message, item.exposed, item)
+ def _call_unknown(self, client, message, name):
+  separator = self._options.separator
+  server = prefix_of(name, self._children, separator)
+  if server is None and self._options.names != "bare" and separator not in name:
+   self._dispatch.refuse(client, message, tool_of_nobody(name))
+   return
+  child = self._dispatch.serving(client, server) if server is not None else None
+  live = self._options.on_drift == "live"
+  if child is None or not live or child.lifecycle.is_down_for_good:
+   self._dispatch.refuse(client, message, tool_not_found(name))
+   return
+  self._dispatch.send_unknown(Call(client, message, name, ("name",)), child)
+ def complete(self, client, message, name):
+  items = self.named("prompts", name)
+  if len(items) == 1:
+   [item] = items
+   call = CompletionCall(client, message, item.exposed, ("ref", "name"), item.original)
+   self._dispatch.send(call, [self._children[item.server]])
+  else:
+   self._deny(client, message, f"Nothing to complete: {name}")
+ def _deny(self, client, message, text):
+  self._dispatch.deny(client, message, INVALID_PARAMS, text)
+
+def _unknown(kind):
+ if kind is TOOLS:
+  return "Tool name must be prefixed with server key"
+ return f"{kind.name[:-1].capitalize()} not found"
+
+def ambiguity(message):
+ member = METHODS.get(message.method or "", OTHER).member
+ meta = message.params.get("_meta")
+ twice = rivals(message.params, ("_meta",))
+ twice += rivals(meta, _OF_META) if type(meta) is dict else []
+ if twice:
+  return f"{twice[0]} in params is another member's name, but for its case"
+ if not member or not message.params:
+  return ""
+ params = message.members["params"]
+ if params.stands_twice(member):
+  return f"{member} stands more than once in params"
+ if member == "ref" and type(message.params.get("ref")) is dict:
+  reference = Json(params.part("ref"))
+  twice = [name for name in _OF_REFERENCE if reference.stands_twice(name)]
+  return f"{twice[0]} stands more than once in params" if twice else ""
+ return ""
+""",
+    "servers.attribution": r"""
+from ..servers.effects import FOREVER
 ALONE_SECONDS = 0.25
 LATE_SECONDS = 60.0
 
@@ -4133,10 +6366,10 @@ class LateCalls:
    else:
     del self._late[party]
 """,
-    "serve.calls": r"""
-from ..base.jsontext import obj, rivals, spliced
-from ..base.message import error, failure, notification
-from ..base.protocol import (
+    "servers.calls": r"""
+from ..messages.jsontext import obj, rivals, spliced
+from ..messages.message import error, failure, notification, result
+from ..messages.protocol import (
  CANCELLED,
  INVALID_PARAMS,
  LEGACY,
@@ -4147,8 +6380,8 @@ from ..base.protocol import (
  REQUEST_TIMEOUT,
  RESOURCE_NOT_FOUND,
 )
-from ..serve.effects import FOREVER
-from ..serve.lifecycle import READY
+from ..servers.effects import FOREVER
+from ..servers.lifecycle import READY
 UNKNOWN_CODES = frozenset({RESOURCE_NOT_FOUND, INVALID_PARAMS, METHOD_NOT_FOUND, 0})
 
 class CallQueue:
@@ -4274,8 +6507,7 @@ class CallQueue:
    message = self._origins.learn(message, connection.name)
    call = connection.calls[number]
    if call.client.is_modern and self._lifecycle.era == LEGACY:
-    from ..modern.results import unasking
-    message = unasking(message)
+    message = _unasking(message)
    passed = call.succeeded(connection.name, message)
    call.answer(passed.under(call.identifier))
    del connection.calls[number]
@@ -4332,11 +6564,18 @@ def tool_not_found(name):
 
 def tool_of_nobody(name):
  return error(INVALID_PARAMS, f"Tool name must be prefixed with server key: {name}")
+
+def _unasking(answer):
+ said = answer.json("result")
+ if said.value.get("resultType", "complete") == "complete":
+  return answer
+ plain = said.edited(drop=("resultType", "inputRequests", "requestState"))
+ return result(answer.id_text, plain)
 """,
-    "serve.child": r"""
-from ..base.jsontext import obj
-from ..base.message import Fragment, notification
-from ..base.protocol import (
+    "servers.child": r"""
+from ..messages.jsontext import obj
+from ..messages.message import Fragment, notification
+from ..messages.protocol import (
  CANCELLED,
  INITIALIZED,
  LISTS_CHANGED,
@@ -4346,13 +6585,13 @@ from ..base.protocol import (
  PROGRESS,
  RESOURCE_UPDATED,
 )
-from ..serve.calls import CallQueue
-from ..serve.connection import Connection
-from ..serve.effects import FOREVER
-from ..serve.lifecycle import CREATED, DOWN, STARTING, Lifecycle
-from ..serve.lists import Lists
-from ..serve.server_requests import ServerRequests
-from ..serve.unmatched import FIRST_ID
+from ..servers.calls import CallQueue
+from ..servers.connection import Connection
+from ..servers.effects import FOREVER
+from ..servers.lifecycle import CREATED, DOWN, STARTING, Lifecycle
+from ..servers.lists import Lists
+from ..servers.server_requests import ServerRequests
+from ..servers.unmatched import FIRST_ID
 from ..start.values import quote
 NOT_KNOWN = "asked a client something while calls of several were under way, and did not say which"
 LOST_LOG = "logs while calls of several clients are under way: what may be of any reaches none"
@@ -4406,7 +6645,7 @@ class Child:
    return
   masked = None
   if "masks" in self.row:
-   from ..serve.masking import Masks
+   from ..servers.masking import Masks
    masked = Masks(self.row["masks"], masks)
   self.connection.open(port, masked)
   hello = self.lifecycle.introduction()
@@ -4546,167 +6785,13 @@ class Child:
    self.calls.settle_unknown()
   self.calls.flush()
 """,
-    "serve.clients": r"""
-from ..base.client import ModernRequest
-from ..base.jsontext import Json, edited, members, obj, parse
-from ..base.message import error, notification
-from ..base.protocol import (
- CLIENT_METHODS,
- INVALID_PARAMS,
- LEVELS,
- LOG_MESSAGE,
- METHOD_NOT_FOUND,
- RESOURCE_UPDATED,
- SERVER_MARK,
- TASKS,
-)
-from ..base.templates import lies_in
-from ..start.values import quote
-_CHECKED = ("message", "mode", "tools")
-
-class Clients:
- def __init__(self, logs):
-  self.level = ""
-  self._logs = logs
-  self._connected = {}
- def __iter__(self):
-  return iter([*self._connected])
- def __contains__(self, client):
-  return client in self._connected
- def connect(self, client):
-  self._connected[client] = None
- def disconnect(self, client):
-  del self._connected[client]
- def watched(self, server, serves):
-  watched = [one.watched.values() for one in self if one.watched and serves(one)]
-  return list(dict.fromkeys([u for uris in watched for owner, u in uris if owner == server]))
- def settle_level(self):
-  asked = [one.level for one in self if one.level]
-  before, self.level = self.level, min(asked, key=LEVELS.index, default=self.level)
-  return self.level != before
- def list_changed(self, catalogue, server, names):
-  conditional = catalogue.conditional[server]
-  public = any(name not in conditional for name in names)
-  for client in self:
-   if client.initialized and (public or (names and client.capable)):
-    client.deliver(notification(catalogue.kind.announcement))
- def all_changed(self, catalogues, server):
-  announced = set()
-  for catalogue in catalogues.values():
-   served = catalogue.served(server)
-   if served and catalogue.kind.announcement not in announced:
-    announced.add(catalogue.kind.announcement)
-    self.list_changed(catalogue, server, [item.original for item in served])
- def pass_on(
-  self,
-  server,
-  message,
-  callers,
-  serves,
-  told,
- ):
-  method, params = message.method or "", message.raw("params")
-  if method == LOG_MESSAGE:
-   params = attributed_log(message.json("params"), server)
-  uri = message.params.get("uri")
-  if method == RESOURCE_UPDATED and type(uri) is str:
-   known = told(uri, server)
-   if known != uri:
-    params = message.json("params").owned({"uri": quote(known)}).text
-  passed = notification(method, params)
-  connections = {caller.connection for caller in callers}
-  reached = set()
-  for client in self:
-   if not (client.initialized or callers == {client}) or not serves(client):
-    continue
-   about_others = bool(connections - {client.connection})
-   if method == RESOURCE_UPDATED:
-    concerned = _watches(client, server, uri)
-   elif method == LOG_MESSAGE and not about_others:
-    is_loud = self._logs and _is_loud(message.params.get("level"), client.level)
-    concerned = is_loud and client.connection not in reached
-   else:
-    concerned = not about_others
-   if concerned:
-    reached.add(client.connection)
-    client.deliver(passed)
-  return bool(reached)
-
-def _watches(client, server, uri):
- watched = [one for owner, one in client.watched.values() if owner == server]
- return type(uri) is str and any(lies_in(uri, one) for one in watched)
-
-def inability(client, message):
- method = message.method or ""
- able = client.capabilities.get(CLIENT_METHODS.get(method, ""))
- if able is None:
-  return error(METHOD_NOT_FOUND, f"Method not found: {method}")
- declared, params = parse(able), message.params
- if method == "elicitation/create":
-  mode = params.get("mode", "form")
-  if (mode == "url" or "url" in declared) and mode not in declared:
-   return error(INVALID_PARAMS, f"The client has no elicitation in mode {mode}")
- if method == "sampling/createMessage" and "tools" in params and "tools" not in declared:
-  return error(INVALID_PARAMS, "The client has no tools for sampling")
- return ""
-
-def _is_loud(level, threshold):
- return level not in LEVELS or not threshold or LEVELS.index(level) >= LEVELS.index(threshold)
-
-def attributed_log(params, server):
- logger = params.value.get("logger")
- named = f"{server}/{logger}" if type(logger) is str and logger else server
- return params.owned({"logger": quote(named)}).text
-
-def attributed(
- method, params, server, several, token={}
-):
- meta = Json(params.part("_meta") if type(params.value.get("_meta")) is dict else "{}")
- add = {"_meta": meta.owned({**token, SERVER_MARK: quote(server)}).text}
- message = params.value.get("message")
- if several and method == "elicitation/create" and type(message) is str:
-  add["message"] = quote(f"[{server}] {message}")
- return params.owned(add, _CHECKED).text
-
-def attributed_input(result, server, several):
- if type(result.value.get("inputRequests")) is not dict:
-  return result.text
- text = result.part("inputRequests")
- requests = {
-  key: _attributed_entry(entry, Json(text[begin:stop]), server, several)
-  for key, (entry, begin, stop) in members(text)[0].items()
- }
- return result.owned({"inputRequests": obj(requests)}).text
-
-def _attributed_entry(value, entry, server, several):
- method = value.get("method") if type(value) is dict else None
- if type(method) is not str or type(value.get("params", {})) is not dict:
-  return entry.text
- asked = Json(entry.part("params") or "{}")
- params = attributed(method, asked, server, several)
- return entry.owned({"params": params}, ("method",)).text
-
-def relayed(client):
- extensions = _passing_extensions(client)
- return obj({**client.capabilities, **extensions})
-
-def able(client):
- if isinstance(client, ModernRequest):
-  return edited(client.declared, add=_passing_extensions(client))
- return relayed(client)
-
-def _passing_extensions(client):
- if not client.extensions:
-  return {}
- return {"extensions": edited(client.extensions, drop=(TASKS,))}
-""",
-    "serve.connection": r"""
-from ..base.jsontext import Json, spliced
-from ..base.message import Fragment, Message, error, failure, id_text, request
-from ..base.protocol import PARSE_ERROR
-from ..serve.effects import FOREVER
-from ..serve.messages import read_line
-from ..serve.unmatched import (
+    "servers.connection": r"""
+from ..messages.jsontext import Json, spliced
+from ..messages.message import Fragment, Message, error, failure, id_text, request
+from ..messages.protocol import PARSE_ERROR
+from ..messages.reading import read_line
+from ..servers.effects import FOREVER
+from ..servers.unmatched import (
  FIRST_ID,
  AnsweredNotifications,
  failure_of,
@@ -4929,210 +7014,7 @@ class Connection:
  def gone(self, reason):
   return failure_of(self.name, reason)
 """,
-    "serve.core": r"""
-from ..base.client import is_enveloped
-from ..base.jsontext import Malformed
-from ..base.message import failure, read_messages
-from ..base.protocol import BATCH_VERSION, MODERN
-from ..serve.effects import Effects
-from ..serve.router import Router
-from ..serve.routing import Dispatch
-
-class Core:
- def __init__(
-  self,
-  answers,
-  clock,
-  mint,
-  dispatching=Dispatch,
- ):
-  self.effects = Effects(clock)
-  self.router = Router(answers, self.effects, dispatching)
-  self.children = self.router.children
-  self._mint = mint
-  self.modern = None
- @property
- def alarm(self):
-  return self.effects.alarm
- def taken(self):
-  effects = self.effects
-  if effects.left:
-   effects.settle()
-  if effects.starts_due:
-   effects.starts_due = False
-   self.router.admit()
-  return effects.taken()
- def connect(self, client):
-  client.deliver = self.effects.sender(client)
-  self.router.connect(client)
-  return self.taken()
- def end_input(self, client):
-  self.router.end_input(client)
-  return self.taken()
- def unattend(self, client, identifiers):
-  self.router.note_attention(client, [*identifiers], attended=False)
-  return self.taken()
- def attend(self, client, identifiers):
-  self.router.note_attention(client, [*identifiers], attended=True)
-  return self.taken()
- def disconnect(self, client):
-  if self.modern is not None:
-   self.modern.close(client)
-  self.router.disconnect(client)
-  return self.taken()
- def from_client(self, client, line):
-  for message in read_messages(line, client.version == BATCH_VERSION):
-   self._receive(client, message)
- def take(self, client, messages):
-  for message in messages:
-   self._receive(client, message)
-  return self.taken()
- def _receive(self, client, message):
-  if isinstance(message, Malformed) or not self._is_modern(client, message):
-   self.router.receive(client, message)
-  if self.effects.left:
-   self.effects.settle()
- def _is_modern(self, client, message):
-  if self.modern is None:
-   if not is_enveloped(message) or message.id is None or message.method == "initialize":
-    return False
-   from ..modern.client import ModernClients
-   self.modern = ModernClients(self.router, self._mint)
-  return self.modern.receive(client, message)
- def owes(self, client):
-  waits = self.modern is not None and self.modern.owes(client)
-  return waits or self.router.owes(client)
- @property
- def is_idle(self):
-  children = [child for instances in self.router.servers.values() for child in instances]
-  busy = any(child.is_busy or not child.connection.port.is_idle for child in children)
-  return not busy and (self.modern is None or self.modern.is_idle)
- def end_subscriptions(self):
-  if self.modern is not None:
-   self.modern.end_subscriptions()
-  return self.taken()
- def wake(self, child, client):
-  child.lifecycle.want(client)
-  return self.taken()
- def child_up(self, child, masks={}):
-  if child.era == MODERN:
-   from ..modern.child import ModernChildPort
-   plan = self.router.plan
-   several = len(plan.servers) > 1
-   port = ModernChildPort(
-    child.connection,
-    plan.info,
-    child.ask,
-    lambda tool: self.schema_of(child, tool),
-    several=several,
-   )
-   child.up(port, masks)
-  else:
-   child.up(None, masks)
-  return self.taken()
- def child_down(self, child, reason, last_words=""):
-  child.down(reason, last_words)
-  return self.taken()
- def schema_of(self, child, tool):
-  served = self.router.answers.catalogues["tools"].served(child.name)
-  return next((item.listed("") for item in served if item.original == tool), "")
- def child_renewed(self, child):
-  child.renewed()
-  return self.taken()
- def request_failed(self, child, request, reason):
-  if child.lifecycle.is_alive:
-   child.connection.port.receive(failure(str(request), child.connection.gone(reason)))
-  return self.taken()
- def from_child(self, child, received):
-  messages, oddity = received
-  if child.lifecycle.is_alive:
-   connection = child.connection
-   if oddity:
-    connection.warn(oddity)
-   for message in messages:
-    connection.port.receive(message)
-    if self.effects.left:
-     self.effects.settle()
- def tick(self):
-  now = self.effects.clock()
-  self.effects.disarm()
-  if self.modern is not None:
-   self.modern.tick(now)
-  for instances in self.router.servers.values():
-   instances.tick(now)
-  return self.taken()
-""",
-    "serve.differences": r"""
-from ..base.catalogue import TOOLS
-from ..base.jsontext import parse
-_PAGE = ("ui", "ui/resourceUri")
-SETS = ("required", "type")
-
-class Difference:
- def __init__(self, old, new):
-  before = {item.original: item for item in old}
-  now = {item.original: item for item in new}
-  self.added = [name for name in now if name not in before]
-  self.removed = [name for name in before if name not in now]
-  both = {name: (before[name], now[name]) for name in now if name in before}
-  self.changed = {name: pair for name, pair in both.items() if differs(*pair)}
- def __bool__(self):
-  return bool(self.added or self.removed or self.changed)
-
-def drift(catalogue, server, items, shows_pages):
- listed = {item.original: item for item in items}
- absent = catalogue.conditional[server] - listed.keys()
- expected = [item for item in catalogue.recorded(server) if item.original not in absent]
- if not shows_pages and catalogue.kind is TOOLS:
-  pages = [_without_page(item, listed.get(item.original)) for item in expected]
-  expected = [item for item in pages if item is not None]
- return Difference(expected, items)
-
-def _without_page(item, now):
- value = parse(item.listed("")) if any(item.names(name) for name in _PAGE) else {}
- meta = value.get("_meta")
- if type(meta) is not dict or not any(name in meta for name in _PAGE):
-  return item
- value["_meta"] = {name: one for name, one in meta.items() if name not in _PAGE}
- if not value["_meta"]:
-  del value["_meta"]
- return now if now is None or same(value, parse(now.listed("")), SETS) else item
-
-def differs(old, new):
- if new.compared is not None and new.compared[0] is old:
-  return new.compared[1]
- if old.head == new.head and old.tail == new.tail:
-  return False
- return not same(parse(old.listed("")), parse(new.listed("")), SETS)
-
-def same(one, other, sets=()):
- pairs = [(one, other)]
- while pairs:
-  one, other = pairs.pop()
-  if type(one) is dict and type(other) is dict:
-   if one.keys() != other.keys():
-    return False
-   pairs += [
-    (_sorted(one[key]), _sorted(other[key])) if key in sets else (one[key], other[key])
-    for key in one
-   ]
-  elif type(one) is list and type(other) is list:
-   if len(one) != len(other):
-    return False
-   pairs += [(one[index], other[index]) for index in range(len(one))]
-  elif type(one) is bool or type(other) is bool:
-   if one is not other:
-    return False
-  elif one != other and not (type(one) is type(other) is float and repr(one) == repr(other)):
-   return False
- return True
-
-def _sorted(value):
- if type(value) is list and all(type(item) is str for item in value):
-  return sorted(value)
- return value
-""",
-    "serve.effects": r"""
+    "servers.effects": r"""
 SEND = "send"
 START = "start"
 STOP = "stop"
@@ -5184,225 +7066,12 @@ class Effects:
   self.is_urgent = False
   return actions
 """,
-    "serve.engine": r"""
-import os
-import threading
-from time import monotonic, time
-from ..base.client import Client
-from ..base.jsontext import Malformed, obj
-from ..base.message import error, failure, notification, read_messages
-from ..base.protocol import BATCH_VERSION, CANCELLED, INTERNAL_ERROR
-from ..base.threads import NO_THREAD, SIGNAL_SECONDS
-from ..base.writer import Writer
-from ..serve.core import Core
-from ..serve.effects import SAY, SEND, SLEEP, START, STATE, STOP
-from ..serve.routing import Dispatch
-from ..serve.supervisor import Supervisor
-from ..serve.timer import TimerThread
-from ..spawn.spawning import ALLOWED_SIGNERS
-from ..start.values import quote
-
-class Engine:
- def __init__(
-  self,
-  answers,
-  folder,
-  log=None,
- ):
-  self.plan = answers.plan
-  self.log = log
-  self._refusal = _refusal(self.plan)
-  dispatch = Dispatch if log is None else log.dispatch
-  self.core = Core(answers, monotonic, lambda: os.urandom(16).hex(), dispatch)
-  self.lock = threading.Lock()
-  self._sinks = {}
-  self._supervisor = Supervisor(self, folder)
-  self._stderr = Writer(2, private=False, overflowed=lambda waiting: None)
-  self.is_closing = False
-  self._awaited_client = None
-  self._all_answered = threading.Event()
-  self._timer = TimerThread(self.lock, self._tick, self._report)
- def connect(self, client, sink):
-  self._sinks[client] = sink
-  self.attempt(lambda core: core.connect(client))
- def disconnect(self, client):
-  self.attempt(lambda core: core.disconnect(client))
-  with self.lock:
-   del self._sinks[client]
- def receive(self, client, *lines):
-  faults = []
-  taken = 0
-  effects = self.core.effects
-  with self.lock:
-   if self.is_closing:
-    return len(lines)
-   for line in lines:
-    taken += 1
-    try:
-     self.core.from_client(client, line)
-     answered = effects.actions and effects.actions[-1][1] is client
-     if answered or effects.is_urgent:
-      self.perform()
-      if not self._sinks[client].has_room():
-       break
-    except Exception as fault:
-     faults.append((line, fault))
-   try:
-    self.perform()
-   except Exception as fault:
-    faults += [(line, fault) for line in lines[:taken]]
-  for line, problem in faults:
-   self.fail(client, line, problem)
-  return taken
- def take(self, client, messages):
-  try:
-   self._bring(lambda core: core.take(client, messages))
-  except Exception as fault:
-   self._take_back(client, messages, fault)
- def fail(self, client, line, fault):
-  self._take_back(client, read_messages(line, client.version == BATCH_VERSION), fault)
- def _take_back(
-  self, client, messages, fault):
-  place = self._report(fault)
-  with self.lock:
-   for message in messages:
-    if isinstance(message, Malformed) or message.id is None or not message.method:
-     continue
-    identifier = message.id_text
-    cancelled = notification(CANCELLED, obj(requestId=identifier))
-    actions = self.core.take(client, [cancelled])
-    self.perform(actions)
-    if not any(_is_answer(action, client, identifier) for action in actions):
-     why = error(INTERNAL_ERROR, f"Internal fault: {place}")
-     self._send_all({client: [failure(identifier, why)]})
- def wake(self, child, client):
-  self.attempt(lambda core: core.wake(child, client))
- def settle(self, client, seconds, is_stopped):
-  end = monotonic() + seconds
-  self.attempt(lambda core: core.end_input(client))
-  with self.lock:
-   if not self.core.owes(client):
-    return
-   self._awaited_client = client
-  while not (is_stopped() or monotonic() > end):
-   if self._all_answered.wait(SIGNAL_SECONDS):
-    return
- def end_subscriptions(self):
-  self.attempt(lambda core: core.end_subscriptions())
- def close(self):
-  self.end_subscriptions()
-  with self._supervisor.spawning, self.lock:
-   self.is_closing = True
-   self._timer.end()
-  self._supervisor.close()
-  self._stderr.flush(1.0)
-  if self.log is not None:
-   self.log.flush(1.0)
- def kill(self):
-  self._supervisor.kill()
- def _bring(self, event):
-  with self.lock:
-   if not self.is_closing:
-    self.perform(event(self.core))
- def attempt(self, event):
-  try:
-   self._bring(event)
-  except Exception as fault:
-   self._report(fault)
- def perform(self, actions=None):
-  reached = set()
-  messages = {}
-  for kind, peer, what in self.core.taken() if actions is None else actions:
-   if kind is SEND:
-    messages.setdefault(peer, []).append(what)
-    continue
-   self._send_all(messages)
-   reached.update(messages)
-   messages = {}
-   self._do(kind, peer, what)
-  self._send_all(messages)
-  reached.update(messages)
-  if self._awaited_client is not None and not self.core.owes(self._awaited_client):
-   self._awaited_client = None
-   self._all_answered.set()
-  due = self.core.effects.alarm
-  if due < self._timer.due and not self._timer.call_by(due):
-   self.say(f"no time limit is kept: {NO_THREAD}")
-  return reached
- def _do(self, kind, peer, what):
-  if kind == SAY:
-   self.say(what)
-  elif kind == START:
-   why = self._refusal or ("" if self._supervisor.start(peer) else NO_THREAD)
-   if why:
-    self.perform(self.core.child_down(peer, f"could not be started: {why}"))
-  elif kind == STOP:
-   self._supervisor.end(peer, what)
-  elif kind == SLEEP:
-   self._supervisor.stop_idle(peer)
-  elif kind == STATE and self.log is not None:
-   state, reason = what
-   self.log.send(_state_line(peer.name, state, self.shown(reason)))
- def say(self, text):
-  line = self.shown(f"{self.plan.name}: {text}")
-  self._stderr.send(f"{line}\n".encode("utf-8", "backslashreplace"))
- def _report(self, fault):
-  from ..rare.secrecy import where
-  place = where(fault)
-  self.say(f"internal fault: {place}")
-  return place
- def shown(self, text):
-  from ..rare.secrecy import shown
-  return shown(text, self._supervisor.redact)
- def _send_all(self, messages):
-  for peer, those in messages.items():
-   receiver = self._sinks.get(peer) or self._supervisor.current.get(peer)
-   if receiver is not None:
-    receiver.send(*those)
- def receive_from_child(self, child, run, received):
-  reached = set()
-  effects, current = self.core.effects, self._supervisor.current
-  for one in received:
-   if self.is_closing or current.get(child) is not run:
-    break
-   self.core.from_child(child, one)
-   if effects.is_urgent:
-    reached |= self.perform()
-  reached |= self.perform()
-  sinks = [self._sinks[peer] for peer in reached if peer in self._sinks]
-  return [sink for sink in sinks if not sink.has_room()]
- def _tick(self):
-  while self.core.alarm <= monotonic():
-   self.perform(self.core.tick())
-  return self.core.alarm
-
-def _refusal(plan):
- if not (plan.approval or ALLOWED_SIGNERS in os.environ):
-  return ""
- from ..tool.approval import refusal
- return refusal(plan.whole)
-
-def _state_line(server, state, reason):
- line = obj(
-  time=f"{time():.3f}",
-  server=quote(server),
-  state=quote(state),
-  reason=quote(reason) if reason else "null",
- )
- return line.encode("ascii") + b"\n"
-
-def _is_answer(action, client, identifier):
- kind, peer, message = action
- if kind != SEND or peer is not client:
-  return False
- return message.method is None and message.id_text == identifier
-""",
-    "serve.instances": r"""
-from ..base.client import Client
-from ..base.protocol import LEGACY, MODERN
-from ..serve.child import Child
-from ..serve.lifecycle import DOWN, QUEUED, READY, STARTING, retry_pause
-from ..serve.server_requests import ASKED_IN_CALLS, can_be_asked
+    "servers.instances": r"""
+from ..clients.client import Client
+from ..messages.protocol import LEGACY, MODERN
+from ..servers.child import Child
+from ..servers.lifecycle import DOWN, QUEUED, READY, STARTING, retry_pause
+from ..servers.server_requests import ASKED_IN_CALLS, can_be_asked
 MAXIMUM_INSTANCES = 32
 SPARE_SECONDS = 60.0
 NOT_SHARED = (
@@ -5535,9 +7204,10 @@ class Instances:
    else:
     self._effects.arm(due)
 """,
-    "serve.lifecycle": r"""
-from ..base.jsontext import obj, parse
-from ..base.protocol import (
+    "servers.lifecycle": r"""
+from ..clients.clients import relayed
+from ..messages.jsontext import obj, parse
+from ..messages.protocol import (
  HEADER_MISMATCH,
  LEGACY,
  METHOD_NOT_FOUND,
@@ -5546,8 +7216,7 @@ from ..base.protocol import (
  MODERN_VERSION,
  UNSUPPORTED_VERSION,
 )
-from ..serve.clients import relayed
-from ..serve.effects import FOREVER
+from ..servers.effects import FOREVER
 from ..start.greeting import LEGACY_VERSIONS
 from ..start.values import quote
 CREATED = "created"
@@ -5731,233 +7400,14 @@ def speaks_modern(refusal):
 def _other(era):
  return LEGACY if era == MODERN else MODERN
 """,
-    "serve.listing": r"""
-from ..base.catalogue import RESOURCES, TEMPLATES, TOOLS, Item
-from ..base.jsontext import (
- Malformed,
- edited,
- elements,
- members,
- obj,
- read_members,
- rivals,
-)
-from ..base.templates import is_told_apart
-from ..serve.mending import WRONG, Unmendable, mended, named, wrong
-from ..start.lists import labelled
-from ..start.values import quote
-MAXIMUM_PAGES = 1000
-MAXIMUM_ENTRY_DEPTH = 100
-MAXIMUM_ENTRIES = 10_000
-MAXIMUM_ENTRY_CHARACTERS = 1 << 22
-LEFT_OUT = "it is left out"
-TOO_DEEP = f"values nested more than {MAXIMUM_ENTRY_DEPTH} deep"
-TOO_LARGE = f"more than {MAXIMUM_ENTRY_CHARACTERS >> 20} MiB of text"
-_LARGEST_DOUBLE = 1.7976931348623157e308
-
-class Listing:
- def __init__(
-  self,
-  kind,
-  server,
-  *,
-  is_modern=False,
-  over_http=False,
-  without=(),
- ):
-  self.kind = kind
-  self._without = without
-  self._is_modern = is_modern
-  self._repeats = kind is TOOLS and is_modern and over_http
-  self.wanted = "{}"
-  self.faults = []
-  self.left_out = []
-  self.mended = []
-  self.server = server
-  self._first = {}
-  self._followed = set()
- def said(self, row):
-  kind = self.kind
-  refusals = [*self.left_out, *self.mended]
-  shown = [one for one in refusals if not is_hidden(kind, one[0], row)]
-  return [*self.faults, *[_said(kind, *one) for one in shown]]
- @property
- def items(self):
-  return list(self._first.values())
- def take(self, result):
-  self.wanted = None
-  found, _ = members(result)
-  if self.kind.member not in found or type(found[self.kind.member][0]) is not list:
-   raise Malformed(f"no list of {self.kind.member}")
-  cursor = found["nextCursor"][0] if "nextCursor" in found else None
-  in_circle = type(cursor) is str and cursor in self._followed
-  for value, start, end in elements(result, found[self.kind.member][1]):
-   if len(self._first) == MAXIMUM_ENTRIES:
-    what = f"lists more than {MAXIMUM_ENTRIES} {self.kind.name}"
-    self.faults.append(f"{what}; the list ends there")
-    return
-   item = self._item(value, result, start, end)
-   if item is None:
-    continue
-   key = item.original
-   if self._first.setdefault(key, item) is not item and not in_circle:
-    what = f"lists the {self.kind.name[:-1]} {key!r} more than once"
-    self.faults.append(f"{what}; the first one counts")
-  if type(cursor) is not str:
-   return
-  if in_circle or len(self._followed) == MAXIMUM_PAGES:
-   what = f"repeats the cursor {cursor!r}" if in_circle else f"lists {MAXIMUM_PAGES} pages"
-   self.faults.append(f"{what} in {self.kind.method}; the list ends there")
-   return
-  self._followed.add(cursor)
-  self.wanted = obj(cursor=quote(cursor))
- def _item(self, value, text, start, end):
-  kind = self.kind
-  entry = value if type(value) is dict else {}
-  name, key = entry.get(kind.label), entry.get(kind.key)
-  if type(name) is not str or type(key) is not str or not key:
-   other = f" or {kind.key}" if kind.key != kind.label else ""
-   self.faults.append(
-    f"lists a {kind.name[:-1]} without a {kind.label}{other}; it is left out"
-   )
-   return None
-  if fault := self._fault(entry, text[start:end]):
-   self.faults.append(f"lists the {kind.name[:-1]} {key!r} with {fault}; it is left out")
-   return None
-  if odd := _oddity(entry, text, start):
-   self.left_out.append((key, "", odd, LEFT_OUT))
-   return None
-  if any(member in entry for member in self._without):
-   entry = {member: entry[member] for member in entry if member not in self._without}
-   text = edited(text[start:end], drop=self._without)
-   start, end = 0, len(text)
-  try:
-   mends = wrong(kind, entry, self._is_modern)
-  except Unmendable as problem:
-   self.left_out.append((key, str(problem), WRONG, LEFT_OUT))
-   return None
-  if mends:
-   self.mended += [(key, *one) for one in named(entry, mends)]
-   text = mended(text[start:end], mends)
-   start, end = 0, len(text)
-  _, begin, stop = members(text, start)[0][kind.label]
-  return Item(self.server, key, name, text[start:begin], text[stop:end])
- def _fault(self, entry, text):
-  if len(text) > MAXIMUM_ENTRY_CHARACTERS:
-   return TOO_LARGE
-  if rival := rivals(entry, {self.kind.label, self.kind.key}):
-   return f"a member {rival[0]!r}, which some clients take for ours"
-  if not self._repeats:
-   return ""
-  from ..serve.repeated import MARK, mark_fault
-  if MARK not in text:
-   return ""
-  fault = mark_fault(entry.get("inputSchema"))
-  return f"an {MARK} {fault}, which clients of HTTP refuse" if fault else ""
-
-def _said(kind, name, pointer, what, done):
- where = f" at {pointer}" if pointer else ""
- about = f"lists the {kind.name[:-1]} {name!r} with {what}{where}"
- return f"{about}, which strict clients refuse; {done}"
-
-def _oddity(value, text, start):
- if odd := unreadable(value):
-  return odd
- names = []
- read_members(text, start, {}, names)
- return "a member that stands twice" if len({*names}) < len(names) else ""
-
-def listed(items, catalogue, connection):
- kind, server, row = catalogue.kind, connection.name, connection.row
- items = [item for item in items if not is_hidden(kind, item.original, row)]
- if kind.key == "name":
-  return _named(items, catalogue, connection)
- if kind.label == "name":
-  routes, own = catalogue.routes, (server,)
-  items = [
-   item
-   for item in items
-   if routes.get(item.original, own)[0] == server or is_told_apart(item.original)
-  ]
-  for item in items:
-   item.exposed = item.portable = labelled(server, item.exposed)
- return items
-
-def _named(items, catalogue, connection):
- server = connection.name
- had = [*catalogue.live.get(server, ()), *catalogue.recorded(server)]
- known = {item.original: item for item in had}
- for item in items:
-  if item.original in known:
-   same = known[item.original]
-   item.exposed, item.portable = same.exposed, same.portable
- new = [item for item in items if item.original not in known]
- if not new:
-  return items
- from ..rare.names import name_new
- named = {*name_new(new, catalogue, server, connection.row, connection.options)}
- return [item for item in items if item.original in known or item in named]
-
-def is_hidden(kind, own, row):
- if kind is TOOLS:
-  return not offered(own, row)
- return kind in (RESOURCES, TEMPLATES) and hides_address(own, row)
-
-def offered(tool, row):
- expose, hide = row.get("expose"), row.get("hide", ())
- if expose is None and not hide:
-  return True
- from fnmatch import fnmatchcase
- if any(fnmatchcase(tool, glob) for glob in hide):
-  return False
- return expose is None or any(fnmatchcase(tool, glob) for glob in expose)
-
-def hides_address(uri, row):
- globs = [glob for glob in row.get("hide", ()) if ":" in glob]
- if not globs:
-  return False
- from fnmatch import fnmatchcase
- return any(fnmatchcase(uri, glob) for glob in globs)
-
-def unreadable(value):
- todo = [(value, 1)]
- while todo:
-  item, depth = todo.pop()
-  if type(item) is dict or type(item) is list:
-   if depth > MAXIMUM_ENTRY_DEPTH:
-    return TOO_DEEP
-   if type(item) is dict:
-    if not all(_has_utf8(key) for key in item):
-     return "a lone surrogate"
-    item = list(item.values())
-   todo += [(inner, depth + 1) for inner in item]
-  elif type(item) is str:
-   if not _has_utf8(item):
-    return "a lone surrogate"
-  elif not (item is None or type(item) is bool) and not _is_finite(item):
-   return "a number that no double holds"
- return ""
-
-def _has_utf8(text):
- if text.isascii():
-  return True
- try:
-  text.encode("utf-8")
- except UnicodeEncodeError:
-  return False
- return True
-
-def _is_finite(number):
- return not isinstance(number, str) and -_LARGEST_DOUBLE <= number <= _LARGEST_DOUBLE
-""",
-    "serve.lists": r"""
-from ..base.catalogue import KINDS, SKILLS, TEMPLATES, TOOLS
-from ..base.jsontext import Malformed
-from ..base.protocol import METHOD_NOT_FOUND, METHODS, MODERN, OTHER, PAGES
-from ..base.templates import fits, folder_of, lies_in
-from ..serve.differences import Difference, differs, drift
-from ..serve.effects import FOREVER
-from ..serve.listing import Listing, listed
+    "servers.lists": r"""
+from ..lists.catalogue import KINDS, SKILLS, TEMPLATES, TOOLS
+from ..lists.differences import Difference, differs, drift, drift_text
+from ..lists.listing import Listing, listed
+from ..messages.jsontext import Malformed
+from ..messages.protocol import METHOD_NOT_FOUND, METHODS, MODERN, OTHER, PAGES
+from ..plan.uri_templates import fits, folder_of, lies_in
+from ..servers.effects import FOREVER
 SETTLE_SECONDS = 0.5
 FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 60.0
@@ -6179,7 +7629,6 @@ class ListReader:
  def _report(self, difference):
   self.drift = ""
   if difference:
-   from ..rare.drift import drift_text
    self.drift = drift_text(difference)
   if self._drift_at_start is None:
    self._drift_at_start = self.drift
@@ -6248,286 +7697,12 @@ class Lists:
   reasons = [reader.withheld(method, name) for reader in self if reader.refused]
   return next((reason for reason in reasons if reason is not None), None)
 """,
-    "serve.mending": r"""
-from ..base.catalogue import PROMPTS, RESOURCES, TEMPLATES, TOOLS
-from ..base.jsontext import edited, elements, members, obj, spliced
-from ..serve.uris import is_absolute
-WRONG = "a wrong value"
-_JSON_TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
-_BY_NAME = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
-_HOLDERS = (
- *("items", "prefixItems", "additionalItems", "unevaluatedItems", "contains"),
- *("additionalProperties", "unevaluatedProperties", "propertyNames", "allOf", "anyOf"),
- *("oneOf", "not", "if", "then", "else"),
-)
-_KEYWORDS = (
- *_BY_NAME,
- *_HOLDERS,
- *("$schema", "$id", "$ref", "$anchor", "$dynamicRef", "$dynamicAnchor", "$comment", "title"),
- *("description", "examples", "deprecated", "readOnly", "writeOnly", "nullable", "type"),
- *("enum", "required", "dependentRequired", "dependencies", "format", "pattern"),
- *("contentEncoding", "contentMediaType", "contentSchema", "multipleOf", "minimum", "maximum"),
- *("exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength", "minItems", "maxItems"),
- *("uniqueItems", "minProperties", "maxProperties", "minContains", "maxContains"),
-)
-_LARGEST_SIZE = float(1 << 63)
-
-class Unmendable(ValueError):
- pass
-
-def wrong(kind, entry, is_modern):
- shape = SHAPES.get(kind)
- if shape is None:
-  return {}
- output = entry.get("outputSchema")
- if is_modern and type(output) is dict and output.get("type") != "object":
-  types = {"type": _any_type_shape} if output.get("type") is not None else {}
-  shape = {**shape, "outputSchema": {"$schema": _text_shape, **types}}
- mends = {}
- _look(entry, shape, (), mends)
- for member in ("inputSchema", "outputSchema") if kind is TOOLS else ():
-  _drop_nulls(entry.get(member), (member,), mends)
- return mends
-
-def named(entry, mends):
- return [
-  (
-   _as_pointer(path),
-   _found_there(entry, path),
-   f"{new} is written there" if new else "that is left out",
-  )
-  for path, new in mends.items()
- ]
-
-def _text_shape(value):
- return "" if type(value) is str else None
-
-def _flag_shape(value):
- return "" if type(value) is bool else None
-
-def _choice_shape(*known):
- return lambda value: "" if type(value) is str and value in known else None
-
-def _size_shape(value):
- is_whole = type(value) is float and abs(value) < _LARGEST_SIZE and value == int(value)
- return "" if type(value) is int or is_whole else None
-
-def _share_shape(value):
- return "" if type(value) in (int, float) and 0 <= value <= 1 else None
-
-def _moment_shape(value):
- import re
- from datetime import date
- if type(value) is not str:
-  return None
- time = r"T([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)"
- if not re.fullmatch(r"\d{4}-\d\d-\d\d" + time, value, re.ASCII):
-  return None
- try:
-  date.fromisoformat(value[:10])
- except ValueError:
-  return None
- return ""
-
-def _address_shape(value):
- return "" if type(value) is str and is_absolute(value) else None
-
-def _type_shape(value):
- if value == "object":
-  return ""
- return '"object"' if type(value) is list and "object" in value else None
-
-def _any_type_shape(value):
- types = value if type(value) is list and value else [value]
- return "" if all(type(one) is str and one in _JSON_TYPES for one in types) else None
-
-def _property_shape(value):
- if value is None or value is True or value == []:
-  return "{}"
- if value is False:
-  return '{"not":{}}'
- return "" if type(value) is dict else None
-_ICONS = [
- {
-  "src": _text_shape,
-  "mimeType": _text_shape,
-  "sizes": [_text_shape],
-  "theme": _choice_shape("light", "dark"),
- },
-]
-_ANY_ENTRY = {
- "name": _text_shape,
- "title": _text_shape,
- "description": _text_shape,
- "icons": _ICONS,
- "_meta": {},
-}
-_NOTES = {
- "audience": [_choice_shape("user", "assistant")],
- "priority": _share_shape,
- "lastModified": _moment_shape,
-}
-_SCHEMA = {
- "$schema": _text_shape,
- "type": _type_shape,
- "properties": (_property_shape,),
- "required": [_text_shape],
-}
-_HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
-_ARGUMENT = {
- "name": _text_shape,
- "title": _text_shape,
- "description": _text_shape,
- "required": _flag_shape,
-}
-SHAPES = {
- TOOLS: {
-  **_ANY_ENTRY,
-  "inputSchema": _SCHEMA,
-  "outputSchema": _SCHEMA,
-  "annotations": {"title": _text_shape, **dict.fromkeys(_HINTS, _flag_shape)},
-  "execution": {"taskSupport": _choice_shape("forbidden", "optional", "required")},
- },
- PROMPTS: {**_ANY_ENTRY, "arguments": [_ARGUMENT]},
- RESOURCES: {
-  **_ANY_ENTRY,
-  "uri": _address_shape,
-  "mimeType": _text_shape,
-  "size": _size_shape,
-  "annotations": _NOTES,
- },
- TEMPLATES: {
-  **_ANY_ENTRY,
-  "uriTemplate": _text_shape,
-  "mimeType": _text_shape,
-  "annotations": _NOTES,
- },
-}
-_NEEDED = {
- **dict.fromkeys(("name", "uri", "uriTemplate", "src"), ""),
- "inputSchema": obj(type='"object"'),
- "type": '"object"',
-}
-
-def _look(value, shape, path, mends):
- if isinstance(shape, dict):
-  new = _look_at_members(value, shape, path, mends)
- elif isinstance(shape, (list, tuple)):
-  new = _look_at_all(value, shape, path, mends)
- else:
-  new = shape(value)
- if new is None:
-  raise Unmendable(_as_pointer(path))
- if new:
-  mends[path] = new
-
-def _look_at_members(value, shape, path, mends):
- missing = {name: new for name, new in _NEEDED.items() if name in shape}
- if value == [] and "" not in missing.values():
-  return obj(missing)
- if type(value) is not dict:
-  return None
- for name, inner in shape.items():
-  place, new = (*path, name), missing.get(name)
-  if value.get(name) is not None:
-   _look(value[name], inner, place, mends)
-  elif new == "":
-   raise Unmendable(_as_pointer(place))
-  elif new or name in value:
-   mends[place] = new or ""
- return ""
-
-def _look_at_all(value, shape, path, mends):
- is_array = isinstance(shape, list)
- if value == ({} if is_array else []):
-  return "[]" if is_array else "{}"
- if type(value) is not (list if is_array else dict):
-  return None
- for step in range(len(value)) if is_array else value:
-  _look(value[step], shape[0], (*path, step), mends)
- return ""
-
-def _drop_nulls(schema, path, mends):
- for name, value in schema.items() if type(schema) is dict else ():
-  place = (*path, name)
-  if value is None and name in _KEYWORDS:
-   mends.setdefault(place, "")
-  elif name in _BY_NAME and type(value) is dict:
-   for key, inner in value.items():
-    if inner is None:
-     mends[(*place, key)] = "{}"
-    _drop_nulls(inner, (*place, key), mends)
-  elif name in _HOLDERS:
-   for step, inner in enumerate(value) if type(value) is list else [(None, value)]:
-    _drop_nulls(inner, place if step is None else (*place, step), mends)
-
-def _as_pointer(path):
- return "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in path)
-
-def _found_there(value, path):
- for step in path:
-  if type(value) is dict and step not in value:
-   return "nothing"
-  value = value[step]
- return "null" if value is None else WRONG
-
-def mended(text, mends):
- by_step = {}
- for (step, *rest), new in mends.items():
-  by_step.setdefault(step, {})[tuple(rest)] = new
- if text[0] == "[":
-  spans = [(begin, end) for _, begin, end in elements(text, 0)]
-  changes = [(spans[i], _mended_part(text, spans[i], inner)) for i, inner in by_step.items()]
-  return spliced(text, changes)
- found, _ = members(text)
- drop = [name for name, inner in by_step.items() if inner.get(()) == ""]
- add = {
-  name: _mended_part(text, found[name][1:] if name in found else (0, 0), inner)
-  for name, inner in by_step.items()
-  if name not in drop
- }
- return edited(text, drop, add)
-
-def _mended_part(text, place, mends):
- return mends[()] if () in mends else mended(text[place[0] : place[1]], mends)
-""",
-    "serve.messages": r"""
-from ..base.jsontext import Malformed
-from ..base.message import Fragment, decode, read_message
-
-def read_line(
- line, redact=str, request=0
-):
- found = []
- oddity = ""
- try:
-  text = decode(line)
-  message = read_message(text, line if len(text) == len(line) else b"")
-  if not message.contradiction:
-   found.append(message)
- except Malformed:
-  pass
- if not found:
-  from ..rare.odd_lines import odd_line
-  found, oddity = odd_line(line, redact)
- return ([_identified(one, request) for one in found] if request else found), oddity
-
-def answered(found):
- return [one.number for one in found if not one.method and one.id is not None]
-
-def _identified(message, request):
- if message.id is not None or message.method:
-  return message
- if isinstance(message, Fragment):
-  return Fragment(request, "", message.problem)
- return message.under(str(request)) if message.is_response else message
-""",
-    "serve.open_requests": r"""
-from ..base.jsontext import Json
-from ..base.message import error, failure, notification, request
-from ..base.protocol import CANCELLED, INTERNAL_ERROR, PROGRESS
-from ..serve.clients import attributed
-from ..serve.effects import FOREVER
+    "servers.open_requests": r"""
+from ..clients.clients import attributed
+from ..messages.jsontext import Json
+from ..messages.message import error, failure, notification, request
+from ..messages.protocol import CANCELLED, INTERNAL_ERROR, PROGRESS
+from ..servers.effects import FOREVER
 ANSWER_SECONDS = 60.0
 GONE = "The client is gone"
 
@@ -6638,608 +7813,23 @@ class DeferredRequests:
  def clear(self):
   self._deferred.clear()
 """,
-    "serve.process": r"""
-import os
-import threading
-from time import monotonic, sleep
-from ..base.message import MAXIMUM_LINE_BYTES, Lines
-from ..base.polling import POLLIN, POLLS, new_poll, widen
-from ..base.threads import NO_THREAD, start_thread
-from ..base.writer import RETURNED, Writer
-from ..spawn.spawning import KILL
-STDIN_GRACE_SECONDS = 2.0
-SIGTERM_GRACE_SECONDS = 2.0
-LAST_WORDS_SECONDS = 0.3
-LAST_WORDS_BYTES = 8192
-LAST_WORDS_LINES = 10
-CHUNK = 1 << 16
-TERMINATE = 15
-
-class Process:
- def __init__(
-  self, spawned, receive, ended):
-  self.launch = spawned.launch
-  self.receive = receive
-  self.ended = ended
-  self.exited = threading.Event()
-  self.drained = threading.Event()
-  self.silent = threading.Event()
-  self.gone = threading.Event()
-  self.retired = False
-  self._is_passing_on = False
-  self._last_words = b""
-  self._lock = threading.Lock()
-  self._is_reported = False
-  self._is_closed = False
-  self.handle = spawned.handle
-  self._group = spawned.group
-  try:
-   self._closed, self._close = os.pipe()
-  except OSError:
-   spawned.discard()
-   raise
-  stdin, self._stdout, stderr = spawned.pipes
-  self.writer = Writer(
-   stdin,
-   private=True,
-   broke=lambda: self._end_in_thread(self._deaf),
-   overflowed=lambda waiting: self._end_in_thread(self._full, waiting),
-  )
-  if start_thread(self._read_stderr, stderr) is None:
-   self._undo(self._stdout, stderr, self._closed)
-  if start_thread(self._wait) is None:
-   self._undo(self._stdout)
- def send(self, *messages):
-  self.writer.send(*[piece for message in messages for piece in message.pieces()])
- def retire(self):
-  self.retired = True
-  self.silence()
- def _undo(self, *descriptors):
-  self.kill()
-  self.handle.wait()
-  self.exited.set()
-  self.close()
-  for descriptor in descriptors:
-   os.close(descriptor)
-  raise RuntimeError(NO_THREAD)
- def _end_in_thread(self, work, *arguments):
-  if start_thread(work, *arguments) is None:
-   self.kill()
- def read(self):
-  lines = Lines(self._endless)
-  is_wide = False
-  for data in _chunks(self._stdout):
-   if len(data) == CHUNK and not is_wide:
-    is_wide = True
-    widen(self._stdout)
-   was_large = lines.size > RETURNED
-   self._is_passing_on = True
-   self.receive(*lines.feed(data))
-   self._is_passing_on = False
-   del data
-   if was_large and lines.size <= RETURNED:
-    from ..rare.memory import return_memory
-    return_memory()
-  self.drained.set()
-  if not self.exited.wait(LAST_WORDS_SECONDS):
-   self.end("closed its standard output")
- def _endless(self):
-  reason = f"wrote a line of more than {MAXIMUM_LINE_BYTES >> 20} MiB"
-  self._end_in_thread(self.end, reason)
- def _deaf(self):
-  if not self.exited.wait(LAST_WORDS_SECONDS):
-   self.end("closed its standard input")
- def _full(self, waiting):
-  self.end(f"does not read its input, {waiting >> 20} MiB are waiting")
- def end(self, reason):
-  with self._lock:
-   was_reported, self._is_reported = self._is_reported, True
-  if not was_reported:
-   from ..rare.secrecy import printable
-   self.ended(printable(self.launch.redact(reason)), self.last_words())
-  self.close()
- def silence(self):
-  self._is_reported = True
- def close(self):
-  with self._lock:
-   was_closed, self._is_closed = self._is_closed, True
-  if not was_closed:
-   os.close(self._close)
-  self.writer.close()
-  if self._group_gone(STDIN_GRACE_SECONDS):
-   return
-  self._signal(TERMINATE)
-  if self._group_gone(SIGTERM_GRACE_SECONDS):
-   return
-  self._signal(KILL)
-  self._group_gone(SIGTERM_GRACE_SECONDS)
- def kill(self):
-  self._signal(KILL)
- def last_words(self, most=LAST_WORDS_LINES):
-  from ..rare.reasons import telling
-  from ..rare.secrecy import printable
-  text = self.launch.redact(self._last_words.decode("utf-8", "replace"))
-  is_whole = len(self._last_words) <= LAST_WORDS_BYTES
-  if not is_whole:
-   text = text[-LAST_WORDS_BYTES:].partition("\n")[2]
-  lines = [printable(line).rstrip() for line in text.replace("\r", "\n").split("\n")]
-  return "\n".join(telling([line for line in lines if line], most, is_whole))
- def _group_gone(self, seconds):
-  deadline = monotonic() + seconds
-  self.exited.wait(seconds)
-  while not self.gone.is_set():
-   if self.exited.is_set() and not self._group.signal(0):
-    self.gone.set()
-   elif monotonic() > deadline:
-    return False
-   else:
-    sleep(0.01)
-  return True
- def _signal(self, number):
-  if not self.gone.is_set():
-   self._group.signal(number)
- def _read_stderr(self, descriptor):
-  for data in _chunks(descriptor, self._listens(descriptor)):
-   self._last_words = (self._last_words + data)[-2 * LAST_WORDS_BYTES :]
-  self.silent.set()
-  os.close(self._closed)
- def _listens(self, descriptor):
-  if not POLLS:
-   return lambda: None
-  poll = new_poll()
-  poll.register(descriptor, POLLIN)
-  watched = [self._closed, self.writer.descriptor]
-  for number in watched:
-   poll.register(number, 0)
-  def wait():
-   while True:
-    ready = [number for number, _ in poll.poll()]
-    closed = self._closed in ready
-    if watched and (closed or self.writer.descriptor in ready):
-     while watched:
-      poll.unregister(watched.pop())
-     if not closed:
-      self._end_in_thread(self._deaf)
-    if descriptor in ready:
-     return
-  return wait
- def _wait(self):
-  status = self.handle.wait()
-  self.exited.set()
-  while not self.drained.wait(LAST_WORDS_SECONDS) and self._is_passing_on:
-   pass
-  self.silent.wait(LAST_WORDS_SECONDS)
-  if self._is_reported:
-   self.close()
-   return
-  from ..rare.reasons import how_ended
-  self.end(how_ended(status, self.launch))
-
-def _chunks(descriptor, wait=None):
- try:
-  while True:
-   if wait is not None:
-    wait()
-   data = os.read(descriptor, CHUNK)
-   if not data:
-    return
-   yield data
-   del data
- except OSError:
-  return
- finally:
-  os.close(descriptor)
-""",
-    "serve.router": r"""
-from ..base.jsontext import Json, Malformed, NotAnObject, obj
-from ..base.message import error, failure, is_id, notification, result
-from ..base.protocol import (
- CANCELLED,
- INITIALIZED,
- INVALID_PARAMS,
- INVALID_REQUEST,
- LEVELS,
- METHOD_NOT_FOUND,
- METHODS,
- OF_SERVERS,
- OTHER,
- PARSE_ERROR,
- PROGRESS,
- ROOTS_CHANGED,
-)
-from ..serve.clients import Clients
-from ..serve.connection import Call
-from ..serve.instances import Instances
-from ..serve.lifecycle import QUEUED, STARTING
-from ..serve.routing import NameRouting, ambiguity
-from ..serve.uris import Origins
-MAXIMUM_STARTING = 8
-MAXIMUM_IN_BACKGROUND = 7
-
-class ExtensionCall(Call):
- __slots__ = ()
- def is_settled_by(self, code):
-  return code != METHOD_NOT_FOUND
-
-class Router:
- def __init__(self, answers, effects, dispatching):
-  self.answers = answers
-  self.plan = answers.plan
-  self.effects = effects
-  self.clients = Clients("logging" in answers.declared)
-  self._origins = Origins(answers.has_addresses, answers.addresses)
-  self.servers = {
-   name: Instances(name, answers, effects, self.clients, self._origins)
-   for name in self.plan.servers
-  }
-  self.children = {name: instances.main for name, instances in self.servers.items()}
-  self._dispatch = dispatching(self.servers)
-  self.names = NameRouting(self.plan, answers.catalogues, self.children, self._dispatch)
-  self._resources = None
- def _instances(self):
-  return [child for instances in self.servers.values() for child in instances]
- @property
- def resources(self):
-  if self._resources is None:
-   from ..rare.resources import ResourceRouting
-   self._resources = ResourceRouting(
-    self.answers, self.children, self.clients, self._origins, self._dispatch
-   )
-  return self._resources
- def admit(self):
-  children = self._instances()
-  queued = [child for child in children if child.state == QUEUED]
-  if not queued:
-   return
-  starting = sum(child.state == STARTING for child in children)
-  queued.sort(key=lambda child: not child.calls.any_waits)
-  for child in queued:
-   limit = MAXIMUM_STARTING if child.calls.any_waits else MAXIMUM_IN_BACKGROUND
-   if starting >= limit:
-    return
-   starting += 1
-   child.lifecycle.start()
- def connect(self, client):
-  self.clients.connect(client)
-  if client.starter is not None:
-   self.want_children(client.starter)
- def end_input(self, client):
-  client.may_answer = False
-  for child in self._instances():
-   child.requests.open.refuse_for(client)
- def disconnect(self, client):
-  calls = self._calls_of(client)
-  subscribing = [(s, c) for s, c in calls if c.method == "resources/subscribe"]
-  asked = [(s.name, c.original or c.name) for s, c in subscribing]
-  watched = dict.fromkeys([*asked, *client.watched.values()])
-  self.clients.disconnect(client)
-  if client.connection is client:
-   self._tell_level()
-  for child, call in reversed(calls):
-   self._dispatch.withdraw(call, child, lambda number: obj(requestId=number))
-  for child in self._instances():
-   if calls:
-    child.requests.open.refuse_for(client)
-   else:
-    child.requests.hand_over(client)
-  for server, uri in watched:
-   self.servers[server].of(client).unwatch(uri)
-  for instances in self.servers.values():
-   instances.left(client)
- def _calls_of(self, client):
-  found = [(child, call) for child in self._instances() for call in child.calls.of(client)]
-  return sorted(found, key=lambda pair: pair[1].serial)
- def note_attention(self, client, identifiers, *, attended):
-  for child, call in self._calls_of(client):
-   if call.identifier in identifiers:
-    call.attended = attended
-    child.requests.settle()
- def owes(self, client):
-  return any(child.calls.of(client) for child in self._instances())
- def want_children(self, client):
-  if self.plan.options.start == "eager":
-   for name, instances in self.servers.items():
-    if name not in self.answers.outages:
-     instances.of(client).lifecycle.want(client)
- def receive(self, client, message):
-  if isinstance(message, Malformed):
-   code = INVALID_REQUEST if isinstance(message, NotAnObject) else PARSE_ERROR
-   client.deliver(failure("null", error(code, f"Invalid message: {message}")))
-  elif message.method is None:
-   if "result" in message.members or "error" in message.members:
-    self._client_answer(client, message)
-   else:
-    self._invalid(client, message)
-  elif not message.id_text:
-   self._client_notification(client, message)
-  elif message.id is None:
-   self._invalid(client, message)
-  else:
-   self._client_request(client, message)
- def _invalid(self, client, message):
-  identifier = "null" if message.id is None else message.id_text
-  client.deliver(failure(identifier, error(INVALID_REQUEST, "Invalid request")))
- def _client_answer(self, client, message):
-  number = message.number
-  any(child.requests.open.answer(client, number, message) for child in self._instances())
- def _client_request(self, client, message):
-  method = message.method or ""
-  row = METHODS.get(method, OTHER)
-  if row.capability in self.answers.declared:
-   self._forward(client, message, row.member)
-   return
-  answer = self.answers.answer(client, message)
-  if answer is not None:
-   client.deliver(answer)
-  else:
-   self._extension(client, message)
- def _forward(self, client, message, member):
-  if message.params or message.value("params") in ({}, None):
-   fault = ambiguity(message)
-  else:
-   fault = "params must be an object"
-  if fault:
-   self._dispatch.deny(client, message, INVALID_PARAMS, fault)
-  elif member == "name":
-   self.names.call(client, message)
-  elif member == "uri":
-   self.resources.request(client, message)
-  elif member == "ref":
-   self._complete(client, message)
-  else:
-   self._set_level(client, message)
- def _set_level(self, client, message):
-  level = message.params.get("level")
-  if type(level) is not str or level not in LEVELS:
-   self._dispatch.deny(client, message, INVALID_PARAMS, "Unknown log level")
-   return
-  client.level = level
-  self._tell_level()
-  client.deliver(result(message.id_text, "{}"))
- def _tell_level(self):
-  if self.clients.settle_level():
-   for child in self._instances():
-    child.set_level()
- def _complete(self, client, message):
-  reference = message.params.get("ref")
-  of = reference if type(reference) is dict else {}
-  name, uri = of.get("name"), of.get("uri")
-  if type(name) is str and of.get("type") == "ref/prompt":
-   self.names.complete(client, message, name)
-  elif type(uri) is str and of.get("type") == "ref/resource":
-   self.resources.complete(client, message, uri)
-  else:
-   fault = "completion/complete needs a ref"
-   self._dispatch.deny(client, message, INVALID_PARAMS, fault)
- def _extension(self, client, message):
-  method = message.method or ""
-  children = [self.children[name] for name in self.answers.extenders(method)]
-  if children and (fault := ambiguity(message)):
-   self._dispatch.deny(client, message, INVALID_PARAMS, fault)
-  elif children:
-   self._dispatch.send(ExtensionCall(client, message, method), children)
-  else:
-   fault = f"Method not found: {method}"
-   self._dispatch.deny(client, message, METHOD_NOT_FOUND, fault)
- def _client_notification(self, client, message):
-  method = message.method or ""
-  if method == CANCELLED:
-   self._cancel(client, message)
-  elif method == INITIALIZED:
-   client.shake_hands()
-   self.want_children(client)
-  elif method == PROGRESS:
-   number = message.params.get("progressToken")
-   if type(number) is int:
-    for child in self._instances():
-     child.requests.open.progress(client, number, message)
-  elif method.startswith("notifications/") and method not in OF_SERVERS:
-   for_all = method != ROOTS_CHANGED
-   for instances in self.servers.values():
-    child = instances.of(client)
-    if child.lifecycle.is_ready and (for_all or child.lifecycle.client is client):
-     child.connection.send(notification(method, message.raw("params")))
- def _cancel(self, client, message):
-  key = message.params.get("requestId")
-  found = [pair for pair in self._calls_of(client) if is_id(key) and pair[1].key == key]
-  if found:
-   child, call = found[-1]
-   params = Json(message.params_text)
-   self._dispatch.withdraw(call, child, lambda n: params.owned({"requestId": n}).text)
-""",
-    "serve.routing": r"""
-from ..base.catalogue import TOOLS, Item, Kind
-from ..base.jsontext import Json, rivals
-from ..base.message import error, failure, result
-from ..base.protocol import (
- ENVELOPE,
- INVALID_PARAMS,
- METHOD_NOT_FOUND,
- METHODS,
- OTHER,
-)
-from ..serve.calls import tool_not_found, tool_of_nobody
-from ..serve.connection import Call
-_OF_META = ("progressToken", *ENVELOPE)
-_OF_REFERENCE = ("type", "name", "uri")
-
-class CompletionCall(Call):
- __slots__ = ()
- def __init__(
-  self, client, message, name, path, original):
-  super().__init__(client, message, name, path, original)
-  deliver = self.answer
-  self.answer = lambda answer: deliver(_completed(answer))
-
-def _completed(answer):
- if answer.is_error and answer.code == METHOD_NOT_FOUND:
-  return result(answer.id_text, '{"completion":{"values":[]}}')
- return answer
-
-class Dispatch:
- def __init__(self, servers):
-  self._servers = servers
-  self._serial = 0
- def serving(self, client, server):
-  return self._servers[server].serving(client)
- def send(self, call, children):
-  first, *others = [self.serving(call.client, child.name) for child in children]
-  self._register(call, first)
-  if others:
-   call.others = [child.calls.submit for child in others]
-  first.calls.submit(call)
- def send_unknown(self, call, child):
-  self._register(call, child)
-  child.submit_unknown(call)
- def withdraw(self, call, child, params):
-  child.withdraw(call, params)
- def _register(self, call, child):
-  self._serial += 1
-  call.serial = self._serial
-  if child.calls.seconds:
-   child.calls.limit(call)
- def deny(self, client, message, code, text, data=""):
-  self.refuse(client, message, error(code, text, data))
- def refuse(self, client, message, refusal):
-  client.deliver(failure(message.id_text, refusal))
- def refuse_withheld(self, client, message, name):
-  for instances in self._servers.values():
-   child = instances.of(client)
-   reason = child.lists.withheld(message.method or "", name)
-   if reason is not None:
-    self.refuse(client, message, child.connection.gone(reason))
-    return True
-  return False
-
-class NameRouting:
- def __init__(
-  self,
-  plan,
-  catalogues,
-  children,
-  dispatch,
- ):
-  self._plan = plan
-  self._options = plan.options
-  self._catalogues = catalogues
-  self._children = children
-  self._dispatch = dispatch
- def call(self, client, message):
-  name = message.params.get("name")
-  if type(name) is not str:
-   self._deny(client, message, f"{message.method} needs a name in params")
-   return
-  catalogue = self._catalogues[METHODS[message.method or ""].kind]
-  item = catalogue.find(name)
-  if item is None:
-   if not self._dispatch.refuse_withheld(client, message, name):
-    self._call_by_own_name(client, message, catalogue.kind, name)
-  elif item.server:
-   self._send(client, message, name, item)
-  else:
-   self._call_subtool(client, message, item)
- def _send(self, client, message, name, item):
-  call = Call(client, message, name, ("name",), item.original)
-  self._dispatch.send(call, [self._children[item.server]])
- def _call_by_own_name(self, client, message, kind, name):
-  items = self.named(kind.name, name)
-  if len(items) == 1:
-   self._call_listed(client, message, kind, items[0])
-  elif items:
-   meant = " or ".join([getattr(item, client.spelling) for item in items])
-   self._deny(client, message, f"{_unknown(kind)}: {name}; say {meant}")
-  elif kind is TOOLS:
-   self._call_unknown(client, message, name)
-  else:
-   self._deny(client, message, f"{_unknown(kind)}: {name}")
- def _call_listed(self, client, message, kind, item):
-  name = item.exposed
-  if self._catalogues[kind.name].find(name) is not None:
-   self._send(client, message, name, item)
-  elif self._dispatch.refuse_withheld(client, message, name):
-   return
-  elif kind is TOOLS:
-   self._dispatch.refuse(client, message, tool_not_found(name))
-  else:
-   self._deny(client, message, f"{_unknown(kind)}: {name}")
- def named(self, kind, name):
-  catalogue = self._catalogues[kind]
-  listed = catalogue.find(name)
-  if listed is not None:
-   return [listed]
-  guarded = self._options.on_drift == "refuse"
-  items = catalogue.recorded if guarded else catalogue.served
-  return [i for server in self._children for i in items(server) if i.original == name]
- def _call_subtool(self, client, message, composite):
-  from ..serve.composite import Subcall
-  allowed = self._plan.subtools[composite.original]
-  call = Subcall(message, composite.original, allowed)
-  if call.fault:
-   self._deny(client, message, call.fault)
-   return
-  recorded = self._catalogues["tools"].recorded(call.server)
-  hidden = Item(call.server, call.tool, "", "", "")
-  item = next((item for item in recorded if item.original == call.tool), hidden)
-  self._send(client, call.message, item.exposed, item)
- def _call_unknown(self, client, message, name):
-  from ..rare.names import prefix_of
-  separator = self._options.separator
-  server = prefix_of(name, self._children, separator)
-  if server is None and self._options.names != "bare" and separator not in name:
-   self._dispatch.refuse(client, message, tool_of_nobody(name))
-   return
-  child = self._dispatch.serving(client, server) if server is not None else None
-  live = self._options.on_drift == "live"
-  if child is None or not live or child.lifecycle.is_down_for_good:
-   self._dispatch.refuse(client, message, tool_not_found(name))
-   return
-  self._dispatch.send_unknown(Call(client, message, name, ("name",)), child)
- def complete(self, client, message, name):
-  items = self.named("prompts", name)
-  if len(items) == 1:
-   [item] = items
-   call = CompletionCall(client, message, item.exposed, ("ref", "name"), item.original)
-   self._dispatch.send(call, [self._children[item.server]])
-  else:
-   self._deny(client, message, f"Nothing to complete: {name}")
- def _deny(self, client, message, text):
-  self._dispatch.deny(client, message, INVALID_PARAMS, text)
-
-def _unknown(kind):
- if kind is TOOLS:
-  return "Tool name must be prefixed with server key"
- return f"{kind.name[:-1].capitalize()} not found"
-
-def ambiguity(message):
- member = METHODS.get(message.method or "", OTHER).member
- meta = message.params.get("_meta")
- twice = rivals(message.params, ("_meta",))
- twice += rivals(meta, _OF_META) if type(meta) is dict else []
- if twice:
-  return f"{twice[0]} in params is another member's name, but for its case"
- if not member or not message.params:
-  return ""
- params = message.members["params"]
- if params.stands_twice(member):
-  return f"{member} stands more than once in params"
- if member == "ref" and type(message.params.get("ref")) is dict:
-  reference = Json(params.part("ref"))
-  twice = [name for name in _OF_REFERENCE if reference.stands_twice(name)]
-  return f"{twice[0]} stands more than once in params" if twice else ""
- return ""
-""",
-    "serve.server_requests": r"""
+    "servers.server_requests": r"""
 from collections import Counter
-from ..base.message import error, failure, is_id, result
-from ..base.protocol import (
+from ..clients.clients import inability
+from ..messages.message import error, failure, is_id, result
+from ..messages.protocol import (
  INTERNAL_ERROR,
  INVALID_REQUEST,
  LEGACY,
  REQUEST_TIMEOUT,
 )
-from ..serve.attribution import FirstCalls, LateCalls
-from ..serve.clients import inability
-from ..serve.open_requests import ANSWER_SECONDS, GONE, DeferredRequests, OpenRequests
+from ..servers.attribution import FirstCalls, LateCalls
+from ..servers.open_requests import (
+ ANSWER_SECONDS,
+ GONE,
+ DeferredRequests,
+ OpenRequests,
+)
 ASKED_IN_CALLS = {"sampling/createMessage": "sampling", "elicitation/create": "elicitation"}
 MAXIMUM_OPEN_REQUESTS = 1000
 MAXIMUM_HELD_REQUESTS = 100
@@ -7444,205 +8034,10 @@ class ServerRequests:
   for asked in [*self.open]:
    self.open.end(asked)
 """,
-    "serve.supervisor": r"""
-import os
-import threading
-from ..base.threads import join, start_thread
-from ..serve.lifecycle import STARTING
-from ..serve.messages import answered
-from ..serve.process import Process
-from ..spawn.launch import prepare
-from ..spawn.nesting import data_digest, with_identity
-from ..spawn.spawning import spawn
-from ..start.embedded import SPARE
-LOOK_SECONDS = 1.0
-
-class Supervisor:
- def __init__(self, host, folder):
-  _keep_spare()
-  self._host = host
-  self._folder = folder
-  self.current = {}
-  self._started = []
-  self._launches = {}
-  self._digest = ""
-  self.spawning = threading.Lock()
- def redact(self, text):
-  for launch in [*self._launches.values()]:
-   text = launch.redact(text)
-  return text
- def start(self, child):
-  return start_thread(self._run, child) is not None
- def end(self, child, reason):
-  if start_thread(self._end, child, reason) is None:
-   run = self.current.get(child)
-   if run is not None:
-    run.silence()
-    run.kill()
-   self._host.perform(self._host.core.child_down(child, reason))
- def _end(self, child, reason):
-  run = self.current.get(child)
-  if run is not None:
-   run.end(reason)
-  else:
-   self._host.attempt(lambda core: core.child_down(child, reason))
- def stop_idle(self, child):
-  run = self.current.pop(child, None)
-  if run is not None:
-   run.retire()
-   _close_in_thread(run)
- def close(self):
-  threads = []
-  for run in self._started:
-   run.silence()
-   thread = start_thread(run.close)
-   if thread is None:
-    run.kill()
-    run.close()
-   else:
-    threads.append(thread)
-  for thread in threads:
-   join(thread)
- def kill(self):
-  for run in list(self._started):
-   run.kill()
- def _run(self, child):
-  host, core = self._host, self._host.core
-  launch = None
-  run = None
-  def take(received):
-   if run is not None:
-    with host.lock:
-     unread = host.receive_from_child(child, run, received)
-    for client in unread:
-     while not (host.is_closing or client.has_room(LOOK_SECONDS)):
-      pass
-  def ended(reason, last_words):
-   if run is None or not run.retired:
-    host.attempt(lambda core: core.child_down(child, reason, last_words))
-  try:
-   minimal = host.plan.options.env == "minimal"
-   launch = prepare(child.name, host.plan.whole.servers, os.environ, self._folder, minimal)
-   self._launches[child.name] = launch
-   with self.spawning:
-    if host.is_closing:
-     return
-    run = self._start_run(child, launch, take, ended)
-    with host.lock:
-     self._started = [old for old in self._started if not old.gone.is_set()]
-     self._started.append(run)
-     self.current[child] = run
-     host.perform(core.child_up(child, launch.masks))
-     if child.state != STARTING:
-      run.silence()
-      _close_in_thread(run)
-   run.read()
-  except Exception as problem:
-   from ..rare.secrecy import where
-   if run is not None:
-    run.end(f"was given up over an internal fault: {where(problem)}")
-   else:
-    from ..rare.reasons import why_not_started
-    ended(f"could not be started: {why_not_started(problem, launch)}", "")
- def _start_run(
-  self,
-  child,
-  launch,
-  take,
-  ended,
- ):
-  host = self._host
-  read, redact = child.connection.read, self.redact
-  def receive(*lines):
-   take([read(line, redact) for line in lines])
-  def receive_answers(line, request):
-   received = read(line, redact, request)
-   take([received])
-   return answered(received[0])
-  if launch.transport == "stdio":
-   return Process(self._spawn(launch), receive, ended)
-  from ..remote.transport import RemoteConnection
-  config = os.path.join(self._folder, host.plan.config) if host.plan.config else "CONFIG"
-  return RemoteConnection(
-   launch,
-   receive_answers,
-   ended,
-   lambda request, why: host.attempt(
-    lambda core: core.request_failed(child, request, why)
-   ),
-   lambda: host.attempt(lambda core: core.child_renewed(child)),
-   lambda tool: host.core.schema_of(child, tool),
-   f"mcpagg/{host.plan.compiler}",
-   config,
-  )
- def _spawn(self, launch):
-  self._digest = self._digest or data_digest(self._host.plan.tables)
-  launch.env = with_identity(launch.env, self._digest, launch.name, os.environ)
-  return spawn(launch)
-
-def _keep_spare():
- try:
-  if not SPARE:
-   SPARE.append(os.open(os.devnull, os.O_RDONLY))
- except OSError:
-  return
-
-def _close_in_thread(run):
- if start_thread(run.close) is None:
-  run.kill()
-""",
-    "serve.timer": r"""
-import threading
-from time import monotonic
-from ..base.threads import start_thread
-from ..serve.effects import FOREVER
-LONGEST_SLEEP_SECONDS = 3600.0
-AFTER_A_FAULT_SECONDS = 1.0
-
-class TimerThread:
- def __init__(
-  self,
-  lock,
-  tick,
-  report,
- ):
-  self.due = FOREVER
-  self._tick = tick
-  self._report = report
-  self._changed = threading.Condition(lock)
-  self._thread = None
-  self._is_over = False
-  self._is_told = False
- def call_by(self, due):
-  self.due = due
-  if self._thread is not None:
-   self._changed.notify()
-   return True
-  self._thread = start_thread(self._run)
-  if self._thread is not None:
-   return True
-  self.due = FOREVER
-  was_told, self._is_told = self._is_told, True
-  return was_told
- def end(self):
-  self._is_over = True
-  self._changed.notify()
- def _run(self):
-  with self._changed:
-   while not self._is_over:
-    pause = 0.0
-    try:
-     self.due = self._tick()
-    except Exception as fault:
-     self._report(fault)
-     pause = AFTER_A_FAULT_SECONDS
-    wait = min(self.due - monotonic(), LONGEST_SLEEP_SECONDS)
-    self._changed.wait(pause or max(0.0, wait))
-""",
-    "serve.unmatched": r"""
-from ..base.jsontext import obj
-from ..base.message import Fragment, Message, error, failure
-from ..base.protocol import (
+    "servers.unmatched": r"""
+from ..messages.jsontext import obj
+from ..messages.message import Fragment, Message, error, failure
+from ..messages.protocol import (
  INITIALIZED,
  INTERNAL_ERROR,
  INVALID_REQUEST,
@@ -7700,844 +8095,13 @@ class AnsweredNotifications:
   self._unanswered = max(self._unanswered - 1, 0)
   return True
 """,
-    "serve.uris": r"""
-from ..base.message import result
-from ..base.protocol import APART
-MAXIMUM_URIS = 10_000
-LONGEST_URI = 2_000
-_IN_SCHEME = str.maketrans("", "", "+-.")
-_WITH_HOST = ("http", "https", "ws", "wss", "ftp")
-_NO_HOST = frozenset("\0 #/:<>?@[\\]^|")
-_NO_DOMAIN = _NO_HOST | frozenset(map(chr, range(32))) | {"%", "\x7f"}
-_MARKS = (*(scheme[:-2] for scheme in APART), "\\u003a", "\\u003A", "\\u006", "\\u007")
-
-def is_absolute(uri):
- uri = uri.strip("".join(map(chr, range(33)))).translate({9: "", 10: "", 13: ""})
- scheme, colon, rest = uri.partition(":")
- scheme = scheme.lower()
- if not (colon and scheme.isascii() and scheme[:1].isalpha()):
-  return False
- if not scheme.translate(_IN_SCHEME).isalnum():
-  return False
- is_web = scheme in _WITH_HOST
- if not is_web and not rest.startswith("//"):
-  return True
- authority = rest.lstrip("/\\") if is_web else rest[2:]
- for mark in "/?#\\" if is_web or scheme == "file" else "/?#":
-  authority = authority.partition(mark)[0]
- if not authority:
-  return not is_web
- if scheme == "file":
-  drive = authority[0] if authority[1:] in (":", "|") else ""
-  return (drive.isascii() and drive.isalpha()) or _is_domain(authority)
- host = authority.rpartition("@")[2]
- if host.startswith("["):
-  inner, end, port = host[1:].partition("]")
-  return bool(end) and _is_number(inner, 6) and (port[:1] in ("", ":") and _is_port(port[1:]))
- name, _, port = host.partition(":")
- is_known = _is_domain(name) if is_web else _NO_HOST.isdisjoint(name)
- return bool(name) and _is_port(port) and is_known
-
-def _is_port(text):
- return not text or (text.isascii() and text.isdigit() and int(text) < 1 << 16)
-
-def _is_domain(name):
- if not name.isascii() or "xn--" in name.lower():
-  try:
-   name.encode("idna").decode("idna")
-  except UnicodeError:
-   return False
- last = name.rstrip(".").rpartition(".")[2]
- if last.isdigit() or last.lower().startswith("0x"):
-  return _is_number(name, 4)
- return _NO_DOMAIN.isdisjoint(name)
-
-def _is_number(address, version):
- from ipaddress import ip_address
- try:
-  return ip_address(address).version == version
- except ValueError:
-  return False
-
-class Origins:
- def __init__(
-  self, are_asked_for=True, addresses=None
- ):
-  self.are_asked_for = are_asked_for
-  self._addresses = addresses
-  self._servers = {}
- def add(self, uri, server):
-  if len(uri) > LONGEST_URI:
-   return
-  self._servers.pop(uri, None)
-  self._servers[uri] = server
-  if len(self._servers) > MAXIMUM_URIS:
-   del self._servers[next(iter(self._servers))]
- def told(self, uri, server):
-  if self._addresses is None or not uri.startswith(APART):
-   return uri
-  return self._addresses().told(uri, server, self.of(uri))
- def learn(self, answer, server):
-  said = answer.members.get("result")
-  if not self.are_asked_for or said is None:
-   return answer
-  may_differ = self._addresses is not None and any(mark in said.text for mark in _MARKS)
-  if not (may_differ or '"uri"' in said.text) or type(said.value) is not dict:
-   return answer
-  if not may_differ:
-   self._note([*_uris_in(said.value)], server)
-   return answer
-  from ..views.addresses import pages_of, told_result
-  if self._note([*_uris_in(said.value), *pages_of(said.value)], server):
-   return answer
-  text = told_result(said.text, lambda uri: self.told(uri, server))
-  return answer if text == said.text else result(answer.id_text, text)
- def _note(self, uris, server):
-  same = [uri for uri in uris if self.told(uri, server) == uri]
-  for uri in same[:MAXIMUM_URIS]:
-   self.add(uri, server)
-  return len(same) == len(uris)
- def of(self, uri):
-  return self._servers.get(uri)
-
-def _uris_in(result):
- skill = result.get("skill")
- holders = [result, skill] if type(skill) is dict else [result]
- parts = [message.get("content") for message in _items(result, "messages")]
- for holder in holders:
-  for member in ("content", "contents", "resources"):
-   parts += _items(holder, member)
- for part in [skill, *parts]:
-  if type(part) is dict:
-   for one in (part, part.get("resource")):
-    uri = one.get("uri") if type(one) is dict else None
-    if type(uri) is str:
-     yield uri
-
-def _items(result, member):
- value = result.get(member)
- return [item for item in value if type(item) is dict] if type(value) is list else []
-""",
-    "spawn.launch": r"""
-import os
-from ..spawn.platforms import find_program, variable_key
-from ..spawn.variables import (
- CONFIG_FOLDER,
- BadUrl,
- MissingVariable,
- parse_env_file,
- references,
- resolve,
-)
-from ..start.opening import ABOVE
-_BASIC_POSIX = {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"}
-_BASIC_WINDOWS = {"APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "PROGRAMFILES"}
-_WINDOWS_TOO = {"PROCESSOR_ARCHITECTURE", "SYSTEMROOT", "TEMP", "USERNAME", "USERPROFILE"}
-BASIC_VARIABLES = frozenset(_BASIC_POSIX | _BASIC_WINDOWS | _WINDOWS_TOO | {"SYSTEMDRIVE"})
-MORE_FOLDERS = "MCPAGG_PATH"
-_LOCALE_AND_TEMP = {"LANG", "LC_ALL", "LC_CTYPE", "TMP", "TMPDIR", "TZ"}
-_PROXIES = {"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"}
-_CERTIFICATES = {"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE"}
-COMMON_VARIABLES = BASIC_VARIABLES | _LOCALE_AND_TEMP | _PROXIES | _CERTIFICATES
-
-class Location:
- __slots__ = ("field", "key")
- def __init__(self, field, key=None):
-  self.field = field
-  self.key = key
- def __eq__(self, other):
-  return isinstance(other, Location) and (self.field, self.key) == (other.field, other.key)
- def __hash__(self):
-  return hash((self.field, self.key))
- def __str__(self):
-  if self.key is None:
-   return self.field
-  return f"{self.field}[{self.key}]" if type(self.key) is int else f"{self.field}.{self.key}"
- __repr__ = __str__
-
-class MissingVariables(Exception):
- def __init__(self, missing):
-  uses = ", ".join(f"{variable} (in {location})" for location, variable in missing)
-  super().__init__(f"not set in the environment: {uses}")
-  self.missing = missing
-
-class Launch:
- __slots__ = (
-  "_redactor",
-  "argv",
-  "cwd",
-  "env",
-  "headers",
-  "masks",
-  "mentioned",
-  "name",
-  "transport",
-  "url",
- )
- def __init__(
-  self,
-  argv,
-  env,
-  cwd,
-  mentioned,
-  url="",
-  headers=None,
-  masks=None,
-  transport="stdio",
-  *,
-  name="",
- ):
-  self.argv = argv
-  self.env = env
-  self.cwd = cwd
-  self.mentioned = mentioned
-  self.name = name
-  self.url = url
-  self.transport = transport
-  self.headers = dict(headers or {})
-  self.masks = dict(masks or {})
-  self._redactor = None
- def over(self, transport):
-  mentioned, env = self.mentioned, self.env
-  return Launch(
-   self.argv,
-   env,
-   self.cwd,
-   mentioned,
-   self.url,
-   self.headers,
-   self.masks,
-   transport,
-   name=self.name,
-  )
- def secrets(self):
-  from ..rare.secrecy import passwords_in, secrets_in
-  return {**secrets_in(self.env), **self.mentioned, **passwords_in(self.mentioned)}
- def hide(self, secret, name):
-  if secret not in self.mentioned:
-   self.mentioned[secret] = name
-   self._redactor = None
- def redact(self, text):
-  if self._redactor is None:
-   from ..rare.secrecy import Redactor
-   self._redactor = Redactor(self.secrets())
-  return self._redactor.redact(text)
-
-def strings(row):
- plain = [key for key in ("env_file", "command", "cwd", "url") if row.get(key)]
- found = [(Location(key), row[key]) for key in plain]
- found += [(Location("args", index), value) for index, value in enumerate(row.get("args", ()))]
- for group in ("env", "headers"):
-  found += [(Location(group, key), value) for key, value in row.get(group, {}).items()]
- masks = row.get("masks", {}).items()
- return found + [(Location("masks", name), mask["value"]) for name, mask in masks]
-
-def mentioned(row):
- names = {name for _, text in strings(row) for name, _ in references(text)}
- return names | set(row.get("env", {}))
-
-def mentioned_by_all(rows):
- return _keys(name for row in rows.values() for name in mentioned(row))
-
-def prepare(
- name,
- rows,
- environ,
- folder,
- minimal=False,
- known=None,
-):
- row = rows[name]
- own = row.get("env", {})
- environ = _with_folders(_keyed(environ))
- folder = os.path.abspath(folder)
- scope = _LaunchScope(own, environ, folder)
- if minimal:
-  env = _basic(environ)
- else:
-  env = _inherited_by(row, mentioned_by_all(rows) if known is None else known, environ)
- missing = []
- unfit = None
- values = {}
- for location, text in strings(row):
-  owner = str(location.key) if location.field == "env" else None
-  try:
-   if location.field == "url":
-    from ..spawn.urls import resolve_url
-    value = resolve_url(text, scope.lookup(owner))
-   else:
-    value = resolve(text, scope.lookup(owner))
-  except MissingVariable:
-   missing += [(location, variable) for variable in _missing(text, scope.lookup(owner))]
-   continue
-  except BadUrl as problem:
-   unfit = problem
-   continue
-  values[location] = value
-  if location.field == "env_file":
-   path = _path_within(folder, value)
-   if os.path.exists(path) and not os.path.isfile(path):
-    raise ValueError(f"{path} is no file")
-   with open(path, encoding="utf-8") as file:
-    scope.add_file(parse_env_file(file.read()))
- if missing:
-  raise MissingVariables(missing)
- if unfit is not None:
-  raise unfit
- env.update(scope.file)
- env.update(_keyed({key: values[Location("env", key)] for key in own}))
- cwd = values.get(Location("cwd"))
- cwd = _path_within(folder, cwd) if cwd is not None else None
- command = _program_within(values.get(Location("command"), ""), cwd or folder)
- argv = [find_program(command, env, cwd or folder) or command]
- argv += [values[Location("args", index)] for index in range(len(row.get("args", ())))]
- headers = {key: values[Location("headers", key)] for key in row.get("headers", {})}
- masks = {key: values[Location("masks", key)] for key in row.get("masks", {})}
- url = values.get(Location("url"), "")
- transport = row.get("transport", "stdio")
- return Launch(argv, env, cwd, scope.mentioned, url, headers, masks, transport, name=name)
-
-def _missing(text, lookup):
- found = {}
- for name, default in references(text):
-  try:
-   if lookup(name) is None and default is None:
-    found[name] = True
-  except MissingVariable as problem:
-   found[problem.name] = True
- return list(found)
-
-def _path_within(folder, path):
- return os.path.join(folder, os.path.expanduser(path))
-
-def _program_within(command, folder):
- return _path_within(folder, command) if "/" in command or os.sep in command else command
-
-def _keys(names):
- return {variable_key(name) for name in names}
-
-def _keyed(variables):
- return {variable_key(name): value for name, value in variables.items()}
-
-def _with_folders(environ):
- more = environ.pop(MORE_FOLDERS, "")
- if more:
-  environ["PATH"] = os.pathsep.join([more, environ.get("PATH", os.defpath)])
- return environ
-
-def _basic(environ):
- basic = BASIC_VARIABLES | {ABOVE}
- return {key: value for key, value in environ.items() if key in basic}
-
-def _inherited_by(row, known, environ):
- shown = _keys(mentioned(row)) | _keys(COMMON_VARIABLES)
- return {key: value for key, value in environ.items() if key not in known or key in shown}
-
-class _LaunchScope:
- def __init__(self, own, environ, folder):
-  self.own = _keyed(own)
-  self.environ = environ
-  self.folder = folder
-  self.file = {}
-  self.mentioned = {}
-  self.open = []
- def add_file(self, variables):
-  self.file = _keyed(variables)
-  for name, value in variables.items():
-   self._remember(name, value)
- def lookup(self, owner):
-  return lambda name: self.value(name, owner)
- def value(self, name, owner=None):
-  key = variable_key(name)
-  if key in self.own and key != variable_key(owner or "") and key not in self.open:
-   self.open.append(key)
-   try:
-    return resolve(self.own[key], self.lookup(name))
-   finally:
-    self.open.remove(key)
-  if name == CONFIG_FOLDER:
-   return self.folder
-  value = self.file.get(key, self.environ.get(key))
-  if value is not None:
-   self._remember(name, value)
-  return value
- def _remember(self, name, value):
-  if len(value) > 3:
-   self.mentioned[value] = name
-""",
-    "spawn.nesting": r"""
-from ..start.opening import ABOVE
-from ..start.values import quote
-try:
- from _sha2 import sha256
-except ImportError:
- try:
-  from _sha256 import sha256
- except ImportError:
-  from hashlib import sha256
-_NOT_SIGNED = ("approval", "compiler")
-_IDENTITY_DIGITS = 32
-
-def data_digest(tables):
- signed = {name: table for name, table in tables.items() if name not in _NOT_SIGNED}
- digest = sha256(_sorted_text(signed).encode("ascii")).hexdigest()
- return f"sha256:{digest}"
-
-def _sorted_text(value):
- if type(value) is str:
-  return quote(value)
- return "{" + ", ".join([f"{quote(k)}: {_sorted_text(value[k])}" for k in sorted(value)]) + "}"
-
-def identity(digest, server):
- text = sha256(f"{digest} {server}".encode("utf-8", "surrogatepass")).hexdigest()
- return text[:_IDENTITY_DIGITS]
-
-def standing_above(
- tables, servers, environ):
- above = environ.get(ABOVE, "").split()
- digest = data_digest(tables) if above else ""
- return [name for name in servers if above and identity(digest, name) in above]
-
-def with_identity(
- env, digest, server, environ):
- above = environ.get(ABOVE, "").split()
- own = identity(digest, server)
- if own in above:
-  raise ValueError(
-   f"it has started this proxy, which would start itself without end ({ABOVE})"
-  )
- return {**env, ABOVE: " ".join([*above, own])}
-""",
-    "spawn.platforms": r"""
-import errno
-import os
-import sys
-WINDOWS = sys.platform == "win32"
-
-def variable_key(name, windows=WINDOWS):
- return name.upper() if windows else name
-
-def find_program(command, env, folder):
- if WINDOWS:
-  from ..windows.programs import find_windows_program
-  return find_windows_program(command, env, folder)
- folders = [""] if "/" in command else env.get("PATH", os.defpath).split(os.pathsep)
- places = [os.path.join(folder, one, command) for one in folders]
- return next((place for place in places if is_program(place)), None)
-
-def is_program(path):
- return os.path.isfile(path) and os.access(path, os.X_OK)
-
-def command_line(argv):
- if not WINDOWS:
-  return argv
- if not os.path.isabs(argv[0]):
-  raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), argv[0])
- from ..windows.programs import batch_line, is_batch_file, shell_command
- return shell_command(batch_line(argv), os.environ) if is_batch_file(argv[0]) else argv
-
-def start_options():
- if not WINDOWS:
-  return {"start_new_session": True}
- from ..windows.jobs import START_FLAGS
- return {"creationflags": START_FLAGS}
-
-def lead_group(pid):
- if not WINDOWS:
-  return SessionGroup(pid)
- from ..windows.jobs import Job
- return Job(pid)
-
-class SessionGroup:
- def __init__(self, leader):
-  self.leader = leader
- def signal(self, number):
-  if sys.platform != "win32":
-   try:
-    os.killpg(self.leader, number)
-   except ProcessLookupError:
-    return False
-   except PermissionError:
-    return False
-  return True
-
-def own_folder(file):
- is_resolved = sys.platform != "win32" or os.path.islink(file)
- return os.path.dirname(os.path.realpath(file) if is_resolved else os.path.abspath(file))
-""",
-    "spawn.spawning": r"""
-import os
-import subprocess
-from ..spawn.platforms import command_line, lead_group, start_options
-ALLOWED_SIGNERS = "MCPAGG_ALLOWED_SIGNERS"
-KILL = 9
-
-class Spawned:
- def __init__(
-  self, launch, handle, group, pipes):
-  self.launch = launch
-  self.handle = handle
-  self.group = group
-  self.pipes = pipes
- def discard(self):
-  self.group.signal(KILL)
-  self.handle.wait()
-  for descriptor in self.pipes:
-   os.close(descriptor)
-
-def spawn(launch):
- ours = []
- theirs = []
- try:
-  for ends in ((theirs, ours), (ours, theirs), (ours, theirs)):
-   for end, descriptor in zip(ends, os.pipe()):
-    end.append(descriptor)
-  popen = subprocess.Popen(
-   command_line(launch.argv),
-   stdin=theirs[0],
-   stdout=theirs[1],
-   stderr=theirs[2],
-   env=launch.env,
-   cwd=launch.cwd,
-   **start_options(),
-  )
-  return Spawned(launch, popen, _led(popen), ours)
- except BaseException:
-  for descriptor in ours:
-   os.close(descriptor)
-  raise
- finally:
-  for descriptor in theirs:
-   os.close(descriptor)
-
-def _led(popen):
- try:
-  return lead_group(popen.pid)
- except OSError:
-  popen.kill()
-  popen.wait()
-  raise
-""",
-    "spawn.variables": r"""
-import re
-import string
-from itertools import chain
-CONFIG_FOLDER = "workspaceFolder"
-_NAME = "([A-Za-z_][A-Za-z0-9_]*)"
-_UNBRACED = re.compile(rf"\$(?:\$|{_NAME})")
-_VARIABLE = re.compile(rf"\$(?:\$|{_NAME}|\{{(?:env:|(?!env:)){_NAME}(?::-([^}}]*))?\}})")
-_UNRESERVED = string.ascii_letters + string.digits + "_.~-"
-_DOTENV_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
-_DOTENV_ESCAPE = re.compile(r"\\([nrt\"\\])")
-_DOTENV_QUOTED = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\[nrt\"\\]|\\(?![nrt\"\\]))*)\"")
-
-class MissingVariable(Exception):
- def __init__(self, name):
-  super().__init__(name)
-  self.name = name
-
-class BadUrl(ValueError):
- pass
-
-def references(text):
- return [(name, default) for _, name, default in pieces(text) if name and name != CONFIG_FOLDER]
-
-def resolve(text, lookup):
- parts = []
- for literal, name, default in pieces(text):
-  parts.append(literal)
-  if name:
-   parts.append(value_of(name, default, lookup))
- return "".join(parts)
-
-def value_of(name, default, lookup):
- value = lookup(name)
- if default is not None:
-  return value or default
- if value is None:
-  raise MissingVariable(name)
- return value
-
-def pieces(text):
- start = 0
- for index, end, name, default in dollars(text):
-  yield text[start : index if name else index + 1], name, default
-  start = end
- yield text[start:], "", None
-
-def dollars(text):
- closed = text.rfind("}") + 1
- found = chain(_VARIABLE.finditer(text, 0, closed), _UNBRACED.finditer(text, closed))
- for match in found:
-  plain, *braced = match.groups()
-  name, default = (plain, None) if plain or not braced else braced
-  yield match.start(), match.end(), name or "", default
-
-def percent_encoded(text, kept=""):
- unchanged = (_UNRESERVED + kept).encode("ascii")
- octets = text.encode("utf-8", "surrogateescape")
- return "".join([chr(one) if one in unchanged else f"%{one:02X}" for one in octets])
-
-def parse_env_file(text):
- if "\0" in text:
-  raise ValueError("holds a NUL character")
- found = {}
- rest = text.lstrip("\ufeff").replace("\r\n", "\n")
- while rest:
-  line, _, rest = rest.partition("\n")
-  name, equals, value = line.partition("=")
-  name = name.strip().removeprefix("export ").strip()
-  if not equals or not name or name.startswith("#"):
-   continue
-  value = value.lstrip()
-  if value[:1] in ("'", '"'):
-   quoted = _DOTENV_QUOTED.match(whole := f"{value}\n{rest}")
-   if quoted is not None:
-    single, double = quoted.groups()
-    found[name] = single if double is None else _unescaped(double)
-    rest = whole[quoted.end() :].partition("\n")[2]
-    continue
-  found[name] = (" " + value).partition(" #")[0].strip()
- return found
-
-def _unescaped(text):
- return _DOTENV_ESCAPE.sub(lambda match: _DOTENV_ESCAPES[match[1]], text)
-""",
-    "tool.aggregator": r"""
-import json
-import os
-from ..spawn.platforms import own_folder
-from ..tool.local_client import LocalClient
-
-class CallFailed(Exception):
- def __init__(self, server, error):
-  self.server = server
-  self.code = error.get("code")
-  said = error.get("message")
-  self.message = said if isinstance(said, str) else ""
-  self.data = error.get("data")
-  is_named = not server or (type(self.data) is dict and self.data.get("server") == server)
-  text = self.message or "an error without a message"
-  super().__init__(text if is_named else f"server '{server}': {text}")
-
-class Misused(RuntimeError):
- pass
-
-class ProxyAggregator:
- def __init__(self, plan, folder):
-  self._plan = plan
-  self._folder = folder
-  self._proxy = None
-  self._was_entered = False
-  self._dotted = {}
-  for exposed, (server, own, _) in plan.routes["tools"].items():
-   self._dotted.setdefault(f"{server}.{own}" if server else own, []).append(exposed)
- async def __aenter__(self):
-  from ..rare.needs import unset
-  _running_loop()
-  if self._proxy is not None:
-   raise entered_already()
-  missing = unset(self._plan.servers, os.environ, self._folder)
-  for server, names in missing.items():
-   if not self._plan.options.allow_failed:
-    raise CallFailed(server, {"message": f"cannot be started: {names}"})
-  self._proxy = LocalClient(self._plan, self._folder, handshake="{}", without=missing)
-  self._was_entered = True
-  return self
- async def __aexit__(self, *_):
-  proxy, self._proxy = self._proxy, None
-  if proxy is None:
-   raise used_outside(self._was_entered)
-  await _running_loop().run_in_executor(None, proxy.close)
- async def list_tools(self):
-  listed = (await self._ask("", "tools/list", {}))["tools"]
-  return [{**tool, "name": self._listed(tool["name"])} for tool in listed]
- async def call_tool(
-  self, name, arguments=None
- ):
-  exposed = self._exposed(name)
-  params = {"name": exposed, "arguments": dict(arguments or {})}
-  return await self._ask(self._owner(exposed)[0], "tools/call", params)
- async def _ask(self, server, method, params):
-  import asyncio
-  loop, proxy = _running_loop(), self._proxy
-  if proxy is None:
-   raise used_outside(self._was_entered)
-  answer = loop.create_future()
-  def settle(message):
-   if not answer.done():
-    answer.set_result(message)
-  number = proxy.ask(
-   method, params, lambda message: loop.call_soon_threadsafe(settle, message)
-  )
-  try:
-   message = await answer
-  except asyncio.CancelledError:
-   proxy.cancel(number)
-   raise
-  if message is None:
-   raise CallFailed(server, {"message": "the aggregator was left before the answer"})
-  found = json.loads(message.line())
-  if "error" in found:
-   error = found["error"]
-   text = error if isinstance(error, str) else json.dumps(error)
-   raise CallFailed(server, error if isinstance(error, dict) else {"message": text})
-  result = found["result"]
-  if not isinstance(result, dict):
-   raise CallFailed(server, {"message": f"the result is no object: {json.dumps(result)}"})
-  return result
- def _owner(self, exposed):
-  route = self._plan.routes["tools"].get(exposed)
-  return (route[0], route[1]) if route else self._split(exposed, self._plan.options.separator)
- def _split(self, name, separator):
-  for server in sorted(self._plan.servers, key=len, reverse=True):
-   if name.startswith(server + separator):
-    return server, name[len(server + separator) :]
-  return "", name
- def _listed(self, exposed):
-  server, own = self._owner(exposed)
-  return f"{server}.{own}" if server else exposed
- def _exposed(self, name):
-  known = [name] if name in self._plan.routes["tools"] else self._dotted.get(name, [])
-  if len(known) > 1:
-   raise LookupError(f"{name!r} is not one tool: say {' or '.join(known)}")
-  if known:
-   return known[0]
-  server, own = self._split(name, ".")
-  return f"{server}{self._plan.options.separator}{own}" if server else name
-
-def entered_already():
- return Misused("this Aggregator is entered already: make another one to enter as well")
-
-def used_outside(was_entered):
- why = "ended with its `async with` block" if was_entered else "was never entered"
- return Misused(f"this Aggregator {why}: use it within `async with Aggregator(…) as a:`")
-
-def _running_loop():
- import asyncio
- try:
-  return asyncio.get_running_loop()
- except RuntimeError:
-  why = "Aggregator runs on asyncio alone, not on trio: use it in what asyncio.run runs"
-  raise Misused(why) from None
-
-def aggregator_of(plan, file):
- folder = own_folder(file)
- if plan.profiles:
-  from ..views.narrowing import narrowed
-  plan = narrowed(plan, None)
- class Aggregator(ProxyAggregator):
-  def __init__(self):
-   super().__init__(plan, folder)
- return Aggregator
-""",
-    "tool.approval": r"""
-import os
-from ..base.standard import complain
-from ..spawn.nesting import data_digest
-from ..spawn.spawning import ALLOWED_SIGNERS
-from ..tool.printing import print_lines
-NAMESPACE = "mcpagg"
-NOT_MEANT = (
- "This is about the data, not the code below it: for that see mcpagg-compile --check --offline"
-)
-TIMEOUT_SECONDS = 30.0
-
-class NotApproved(Exception):
- pass
-
-def signed_text(digest):
- return f"{digest}\n".encode("ascii")
-
-def check_unchanged(plan):
- if not plan.approval:
-  raise NotApproved("its data is not signed")
- digest = data_digest(plan.tables)
- if digest != plan.approval["data"]:
-  raise NotApproved(f"its data has changed since it was signed: it has {digest} now")
- return digest
-
-def signer_of(plan, allowed):
- import tempfile
- digest = check_unchanged(plan)
- if not os.path.isfile(allowed):
-  raise NotApproved(f"there is no file of allowed signers {allowed}")
- with tempfile.TemporaryDirectory(prefix="mcpagg.") as folder:
-  signature = os.path.join(folder, "signature")
-  with open(signature, "w", encoding="ascii") as file:
-   file.write(plan.approval["signature"])
-  reasons = []
-  for signers in _alternatives(allowed, os.path.join(folder, "signers")):
-   where = ["-f", signers, "-s", signature]
-   found, _ = _ssh_keygen(["find-principals", *where], b"")
-   for who in found.splitlines():
-    if who.startswith("!"):
-     continue
-    command = ["verify", "-n", NAMESPACE, "-I", who, *where]
-    verified, why = _ssh_keygen(command, signed_text(digest))
-    if verified:
-     return who
-    reasons.append(why)
-   if not found and signers == allowed:
-    break
- if not reasons:
-  raise NotApproved(f"its data is signed by nobody in {allowed}")
- raise NotApproved(f"its signature does not hold: {reasons[0]}")
-
-def _alternatives(allowed, line_alone):
- yield allowed
- with open(allowed, "rb") as file:
-  lines = file.read().splitlines()
- for line in lines:
-  if line.strip() and not line.startswith(b"#"):
-   with open(line_alone, "wb") as alone:
-    alone.write(line + b"\n")
-   yield line_alone
-
-def refusal(plan):
- allowed = os.environ.get(ALLOWED_SIGNERS, "")
- try:
-  if allowed:
-   signer_of(plan, allowed)
-  elif plan.approval and plan.options.on_drift == "refuse":
-   check_unchanged(plan)
- except NotApproved as problem:
-  return str(problem)
- return ""
-
-def verify_approval(plan, allowed):
- try:
-  who = signer_of(plan, allowed)
- except NotApproved as problem:
-  complain(f"{plan.name}: {problem}")
-  return 1
- is_pattern = any(char in who for char in "*?")
- signer = f"the key of '{who}'" if is_pattern else who
- return print_lines([f"{signer} has approved {plan.approval['data']}", NOT_MEANT])
-
-def _ssh_keygen(command, text):
- import subprocess
- try:
-  done = subprocess.run(
-   ["ssh-keygen", "-Y", *command],
-   input=text,
-   stdout=subprocess.PIPE,
-   stderr=subprocess.PIPE,
-   timeout=TIMEOUT_SECONDS,
-   check=False,
-  )
- except (OSError, subprocess.TimeoutExpired) as problem:
-  raise NotApproved(f"ssh-keygen cannot be asked about its signature: {problem}") from None
- output, why = (one.decode("utf-8", "replace").strip() for one in (done.stdout, done.stderr))
- return ("" if done.returncode else output), " ".join((why or output).split())
-""",
-    "tool.call_log": r"""
+    "stdio.call_log": r"""
 import os
 import sys
 from time import monotonic, time
-from ..base.jsontext import obj, parse
-from ..base.protocol import METHODS, OTHER
-from ..serve.routing import Dispatch
+from ..messages.jsontext import obj, parse
+from ..messages.protocol import METHODS, OTHER
+from ..routing.routing import Dispatch
 from ..start.values import quote
 LONGEST_NAME = 200
 _EXPORTERS = "opentelemetry_traces_exporter"
@@ -8689,16 +8253,902 @@ class Spans:
   if flush is not None:
    flush(int(seconds * 1000))
 """,
+    "stdio.engine": r"""
+import os
+import threading
+from time import monotonic, time
+from ..clients.client import Client
+from ..launch.approval import ALLOWED_SIGNERS, refusal
+from ..launch.secrecy import shown
+from ..messages.jsontext import Malformed, obj
+from ..messages.message import error, failure, notification, read_messages
+from ..messages.printable import where
+from ..messages.protocol import BATCH_VERSION, CANCELLED, INTERNAL_ERROR
+from ..processes.threads import NO_THREAD, SIGNAL_SECONDS
+from ..processes.writer import Writer
+from ..routing.core import Core
+from ..routing.routing import Dispatch
+from ..servers.effects import SAY, SEND, SLEEP, START, STATE, STOP
+from ..start.values import quote
+from ..stdio.supervisor import Supervisor
+from ..stdio.timer import TimerThread
+
+class Engine:
+ def __init__(
+  self,
+  answers,
+  folder,
+  log=None,
+ ):
+  self.plan = answers.plan
+  self.log = log
+  self._refusal = _refusal(self.plan)
+  dispatch = Dispatch if log is None else log.dispatch
+  self.core = Core(answers, monotonic, lambda: os.urandom(16).hex(), dispatch)
+  self.lock = threading.Lock()
+  self._sinks = {}
+  self._supervisor = Supervisor(self, folder)
+  self._stderr = Writer(2, private=False, overflowed=lambda waiting: None)
+  self.is_closing = False
+  self._awaited_client = None
+  self._all_answered = threading.Event()
+  self._timer = TimerThread(self.lock, self._tick, self._report)
+ def connect(self, client, sink):
+  self._sinks[client] = sink
+  self.attempt(lambda core: core.connect(client))
+ def disconnect(self, client):
+  self.attempt(lambda core: core.disconnect(client))
+  with self.lock:
+   del self._sinks[client]
+ def receive(self, client, *lines):
+  faults = []
+  taken = 0
+  effects = self.core.effects
+  with self.lock:
+   if self.is_closing:
+    return len(lines)
+   for line in lines:
+    taken += 1
+    try:
+     self.core.from_client(client, line)
+     answered = effects.actions and effects.actions[-1][1] is client
+     if answered or effects.is_urgent:
+      self.perform()
+      if not self._sinks[client].has_room():
+       break
+    except Exception as fault:
+     faults.append((line, fault))
+   try:
+    self.perform()
+   except Exception as fault:
+    faults += [(line, fault) for line in lines[:taken]]
+  for line, problem in faults:
+   self.fail(client, line, problem)
+  return taken
+ def take(self, client, messages):
+  try:
+   self._bring(lambda core: core.take(client, messages))
+  except Exception as fault:
+   self._take_back(client, messages, fault)
+ def fail(self, client, line, fault):
+  self._take_back(client, read_messages(line, client.version == BATCH_VERSION), fault)
+ def _take_back(
+  self, client, messages, fault):
+  place = self._report(fault)
+  with self.lock:
+   for message in messages:
+    if isinstance(message, Malformed) or message.id is None or not message.method:
+     continue
+    identifier = message.id_text
+    cancelled = notification(CANCELLED, obj(requestId=identifier))
+    actions = self.core.take(client, [cancelled])
+    self.perform(actions)
+    if not any(_is_answer(action, client, identifier) for action in actions):
+     why = error(INTERNAL_ERROR, f"Internal fault: {place}")
+     self._send_all({client: [failure(identifier, why)]})
+ def wake(self, child, client):
+  self.attempt(lambda core: core.wake(child, client))
+ def settle(self, client, seconds, is_stopped):
+  end = monotonic() + seconds
+  self.attempt(lambda core: core.end_input(client))
+  with self.lock:
+   if not self.core.owes(client):
+    return
+   self._awaited_client = client
+  while not (is_stopped() or monotonic() > end):
+   if self._all_answered.wait(SIGNAL_SECONDS):
+    return
+ def end_subscriptions(self):
+  self.attempt(lambda core: core.end_subscriptions())
+ def close(self):
+  self.end_subscriptions()
+  with self._supervisor.spawning, self.lock:
+   self.is_closing = True
+   self._timer.end()
+  self._supervisor.close()
+  self._stderr.flush(1.0)
+  if self.log is not None:
+   self.log.flush(1.0)
+ def kill(self):
+  self._supervisor.kill()
+ def _bring(self, event):
+  with self.lock:
+   if not self.is_closing:
+    self.perform(event(self.core))
+ def attempt(self, event):
+  try:
+   self._bring(event)
+  except Exception as fault:
+   self._report(fault)
+ def perform(self, actions=None):
+  reached = set()
+  messages = {}
+  for kind, peer, what in self.core.taken() if actions is None else actions:
+   if kind is SEND:
+    messages.setdefault(peer, []).append(what)
+    continue
+   self._send_all(messages)
+   reached.update(messages)
+   messages = {}
+   self._do(kind, peer, what)
+  self._send_all(messages)
+  reached.update(messages)
+  if self._awaited_client is not None and not self.core.owes(self._awaited_client):
+   self._awaited_client = None
+   self._all_answered.set()
+  due = self.core.effects.alarm
+  if due < self._timer.due and not self._timer.call_by(due):
+   self.say(f"no time limit is kept: {NO_THREAD}")
+  return reached
+ def _do(self, kind, peer, what):
+  if kind == SAY:
+   self.say(what)
+  elif kind == START:
+   why = self._refusal or ("" if self._supervisor.start(peer) else NO_THREAD)
+   if why:
+    self.perform(self.core.child_down(peer, f"could not be started: {why}"))
+  elif kind == STOP:
+   self._supervisor.end(peer, what)
+  elif kind == SLEEP:
+   self._supervisor.stop_idle(peer)
+  elif kind == STATE and self.log is not None:
+   state, reason = what
+   self.log.send(_state_line(peer.name, state, self.shown(reason)))
+ def say(self, text):
+  line = self.shown(f"{self.plan.name}: {text}")
+  self._stderr.send(f"{line}\n".encode("utf-8", "backslashreplace"))
+ def _report(self, fault):
+  place = where(fault)
+  self.say(f"internal fault: {place}")
+  return place
+ def shown(self, text):
+  return shown(text, self._supervisor.redact)
+ def _send_all(self, messages):
+  for peer, those in messages.items():
+   receiver = self._sinks.get(peer) or self._supervisor.current.get(peer)
+   if receiver is not None:
+    receiver.send(*those)
+ def receive_from_child(self, child, run, received):
+  reached = set()
+  effects, current = self.core.effects, self._supervisor.current
+  for one in received:
+   if self.is_closing or current.get(child) is not run:
+    break
+   self.core.from_child(child, one)
+   if effects.is_urgent:
+    reached |= self.perform()
+  reached |= self.perform()
+  sinks = [self._sinks[peer] for peer in reached if peer in self._sinks]
+  return [sink for sink in sinks if not sink.has_room()]
+ def _tick(self):
+  while self.core.alarm <= monotonic():
+   self.perform(self.core.tick())
+  return self.core.alarm
+
+def _refusal(plan):
+ if not (plan.approval or ALLOWED_SIGNERS in os.environ):
+  return ""
+ return refusal(plan.whole)
+
+def _state_line(server, state, reason):
+ line = obj(
+  time=f"{time():.3f}",
+  server=quote(server),
+  state=quote(state),
+  reason=quote(reason) if reason else "null",
+ )
+ return line.encode("ascii") + b"\n"
+
+def _is_answer(action, client, identifier):
+ kind, peer, message = action
+ if kind != SEND or peer is not client:
+  return False
+ return message.method is None and message.id_text == identifier
+""",
+    "stdio.log_file": r"""
+import os
+import stat
+from ..launch.platforms import WINDOWS
+from ..processes.threads import start_thread
+from ..processes.writer import Writer
+from ..start.opening import LOG_DIRECTORY, LOG_LEVEL
+from ..stdio.call_log import Log
+from ..stdio.standard import complain
+from ..stdio.windows_files import open_to_append
+DEVICES = ("aux", "con", "nul", "prn", "com", "lpt")
+
+def open_log(plan):
+ return open_log_at(plan, path_in(os.environ[LOG_DIRECTORY], plan.name), (), is_debug())
+
+def is_debug():
+ return os.environ.get(LOG_LEVEL) == "debug"
+
+def path_in(directory, name):
+ return os.path.join(directory, log_name(name)) if directory else ""
+
+def log_name(name):
+ letters = ["_" if letter in '<>:"/\\|?*' or letter < " " else letter for letter in name]
+ device = name.partition(".")[0].strip().lower().rstrip("0123456789")
+ return ("_" if device in DEVICES else "") + "".join(letters) + ".log"
+
+def open_log_at(plan, path, taken, with_calls):
+ broke = f"{plan.name}: cannot write the log {path} any more"
+ writer = Writer(
+  _opened(path, taken),
+  private=False,
+  broke=lambda: start_thread(complain, broke),
+  overflowed=lambda waiting: None,
+ )
+ return Log(writer, with_calls)
+
+def _opened(path, taken):
+ if WINDOWS:
+  descriptor = open_to_append(path)
+ else:
+  flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
+  descriptor = os.open(path, flags, 0o666)
+ about = os.fstat(descriptor)
+ if not stat.S_ISCHR(about.st_mode):
+  for other in taken:
+   if os.path.samestat(about, os.fstat(other)):
+    os.close(descriptor)
+    raise ValueError("the protocol is spoken over it")
+ return descriptor
+""",
+    "stdio.standard": r"""
+import os
+from ..launch.secrecy import shown
+
+def open_standard_files():
+ while True:
+  descriptor = os.open(os.devnull, os.O_RDWR)
+  if descriptor > 2:
+   os.close(descriptor)
+   return
+
+def complain(text):
+ try:
+  os.write(2, (shown(text) + "\n").encode("utf-8", "backslashreplace"))
+ except OSError:
+  return
+""",
+    "stdio.stdio": r"""
+import os
+import signal
+import stat
+import sys
+from ..clients.answers import Answers, answer_line
+from ..clients.client import Client
+from ..clients.profiles import choose
+from ..launch.needs import endless, unset
+from ..launch.platforms import own_folder
+from ..messages.message import (
+ MAXIMUM_LINE_BYTES,
+ Lines,
+ Message,
+ decode,
+ error,
+ failure,
+ read_message,
+)
+from ..messages.protocol import INVALID_REQUEST
+from ..plan.plan import Plan
+from ..processes.memory import keep_memory
+from ..processes.polling import (
+ POLLIN,
+ POLLS,
+ STDIN_CHUNK,
+ Stopped,
+ hung_up,
+ new_poll,
+ readable,
+ set_nonblocking,
+)
+from ..processes.threads import SIGNAL_SECONDS
+from ..processes.writer import Writer
+from ..start.opening import ABOVE, ENDING, HEAD_START_SECONDS, LOG_DIRECTORY
+from ..stdio.standard import complain, open_standard_files
+from ..stdio.windows_input import ThreadedInput
+DRAIN_SECONDS = 5.0
+FLUSH_SECONDS = 1.0
+UNREADABLE = 2
+ENDLESS = 2
+MISSING_VARIABLE = 3
+
+class Stdio:
+ def __init__(self, plan, folder, log=None):
+  self.writer = _taken_output()
+  os.dup2(2, 1)
+  self.folder = folder
+  self.plan = plan
+  self.answers = Answers(plan)
+  self.profiles = bool(plan.profiles)
+  self.client = Client(plan.options.names)
+  self.engine = None
+  self._log = log
+  self.waiting = False
+  self.stopped = False
+  self.input = _input(self.writer)
+ def run(self, opening):
+  fault = start_fault(self.answers, self.folder)
+  if fault:
+   return fault
+  if os.isatty(0):
+   waits = "waiting for the JSON-RPC messages of an MCP client on standard input"
+   complain(f"{self.answers.plan.name}: {waits}; -h shows what else it does")
+  status = 0
+  for number in ENDING:
+   signal.signal(number, self._stop)
+  try:
+   self._read(self._take_over(opening))
+   if self.engine is not None:
+    self.engine.settle(self.client, DRAIN_SECONDS, lambda: self.stopped)
+  except Stopped:
+   pass
+  except OSError as problem:
+   complain(f"{self.answers.plan.name}: cannot read standard input: {problem.strerror}")
+   status = UNREADABLE
+  finally:
+   self.waiting = False
+   self.writer.flush(FLUSH_SECONDS)
+   if self.engine is not None:
+    self.engine.close()
+    self.writer.flush(FLUSH_SECONDS)
+  return status
+ def _take_over(self, opening):
+  if opening.owed:
+   self.writer.send(opening.owed)
+  if opening.hello:
+   self.client.introduce(read_message(decode(opening.hello)))
+  if opening.initialized:
+   self.client.shake_hands()
+   if not opening.unanswered and self._wants_children():
+    self._open()
+  return opening.unanswered
+ def _read(self, unanswered):
+  lines = Lines(self._refuse)
+  self._receive(lines.feed(unanswered))
+  while True:
+   self.waiting = True
+   if self.stopped or self.writer.broken:
+    raise Stopped
+   wakes = self.engine is None and self._wants_children()
+   says_more = not wakes or self.input.ready(HEAD_START_SECONDS)
+   data = self.input.read() if says_more else None
+   self.waiting = False
+   if data is None:
+    self._open()
+   elif data:
+    complete = lines.feed(data)
+    del data
+    self._receive(complete)
+    del complete
+   else:
+    self._receive([lines.rest()])
+    return
+ def _receive(self, lines):
+  taken = 0
+  while taken < len(lines):
+   if self.engine is None:
+    self._answer(lines[taken])
+    taken += 1
+   else:
+    taken += self.engine.receive(self.client, *lines[taken:])
+   if not self.has_room():
+    self._await_reading()
+ def _answer(self, line):
+  if self.profiles:
+   self.answers, self.profiles = choose(self.plan, self.answers, line)
+  try:
+   answer = answer_line(self.answers, self.client, line)
+  except Exception as fault:
+   self._open().fail(self.client, line, fault)
+   return
+  if answer is None:
+   self._open().receive(self.client, line)
+  elif not isinstance(answer, str):
+   self.send(answer)
+ def _await_reading(self):
+  while not (hung_up(0) or self.writer.has_room(SIGNAL_SECONDS)):
+   if self.stopped:
+    raise Stopped
+ def _refuse(self):
+  text = f"Invalid message: longer than {MAXIMUM_LINE_BYTES >> 20} MiB"
+  self.send(failure("null", error(INVALID_REQUEST, text)))
+ def send(self, *messages):
+  pieces = []
+  for message in messages:
+   pieces += message.pieces()
+  self.writer.send(*pieces)
+ def has_room(self, seconds=0.0):
+  return self.writer.has_room(seconds)
+ def _wants_children(self):
+  eager = self.answers.plan.options.start == "eager"
+  return self.client.starter is not None and eager
+ def _open(self):
+  if self.engine is None:
+   from ..stdio.engine import Engine
+   keep_memory()
+   self.engine = Engine(self.answers, self.folder, self._log)
+   self.engine.connect(self.client, self)
+  return self.engine
+ def _stop(self, *_):
+  if self.stopped:
+   if self.engine is not None:
+    self.engine.kill()
+   os._exit(1)
+  self.stopped = True
+  if self.waiting:
+   raise Stopped
+
+def start_fault(answers, folder):
+ plan = answers.plan
+ if ABOVE in os.environ:
+  why = endless(plan, os.environ)
+  if why:
+   complain(f"{plan.name}: {why}")
+   return ENDLESS
+ if all(name in os.environ for name in plan.needs):
+  return 0
+ missing = unset(plan.servers, os.environ, folder)
+ for server, problem in missing.items():
+  complain(f"{plan.name}: server '{server}' cannot be started: {problem}")
+ if missing and not plan.options.allow_failed:
+  remedy = "set it in the environment, or in the client's `env` for this program"
+  complain(f"{plan.name}: nothing was started; {remedy}")
+  return MISSING_VARIABLE
+ answers.outages.update(missing)
+ return 0
+
+class _Input:
+ def __init__(self, output):
+  self.output = output
+  woken, wake = os.pipe()
+  set_nonblocking(wake)
+  signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+  self.poll = new_poll()
+  self.poll.register(0, POLLIN)
+  self.poll.register(woken, POLLIN)
+  self.poll.register(output, 0)
+ def ready(self, seconds):
+  return readable(0, seconds)
+ def read(self):
+  while True:
+   for number, _ in self.poll.poll():
+    if number == self.output:
+     raise Stopped
+   try:
+    return os.read(0, STDIN_CHUNK)
+   except BlockingIOError:
+    readable(0, None)
+
+def _input(output):
+ if POLLS:
+  return _Input(output.descriptor)
+ return ThreadedInput(output)
+
+def _taken_output():
+ if sys.platform.startswith("linux") and stat.S_ISFIFO(os.fstat(1).st_mode):
+  try:
+   return Writer(os.open("/proc/self/fd/1", os.O_WRONLY), private=True)
+  except OSError:
+   pass
+ return Writer(os.dup(1), private=False)
+
+def run(tables, file, opening):
+ folder = own_folder(file)
+ open_standard_files()
+ plan = Plan(tables)
+ if len(sys.argv) > 1 or os.environ.get(LOG_DIRECTORY):
+  from ..tool.commands import run_command
+  status = run_command(plan, folder, sys.argv[1:], opening)
+ else:
+  status = Stdio(plan, folder).run(opening)
+ os._exit(status)
+""",
+    "stdio.supervisor": r"""
+import os
+import threading
+from ..launch.launch import prepare
+from ..launch.nesting import data_digest, with_identity
+from ..messages.printable import where
+from ..messages.reading import answered
+from ..processes.process import Process
+from ..processes.reasons import why_not_started
+from ..processes.spawning import spawn
+from ..processes.threads import join, start_thread
+from ..servers.lifecycle import STARTING
+from ..start.embedded import SPARE
+LOOK_SECONDS = 1.0
+
+class Supervisor:
+ def __init__(self, host, folder):
+  _keep_spare()
+  self._host = host
+  self._folder = folder
+  self.current = {}
+  self._started = []
+  self._launches = {}
+  self._digest = ""
+  self.spawning = threading.Lock()
+ def redact(self, text):
+  for launch in [*self._launches.values()]:
+   text = launch.redact(text)
+  return text
+ def start(self, child):
+  return start_thread(self._run, child) is not None
+ def end(self, child, reason):
+  if start_thread(self._end, child, reason) is None:
+   run = self.current.get(child)
+   if run is not None:
+    run.silence()
+    run.kill()
+   self._host.perform(self._host.core.child_down(child, reason))
+ def _end(self, child, reason):
+  run = self.current.get(child)
+  if run is not None:
+   run.end(reason)
+  else:
+   self._host.attempt(lambda core: core.child_down(child, reason))
+ def stop_idle(self, child):
+  run = self.current.pop(child, None)
+  if run is not None:
+   run.retire()
+   _close_in_thread(run)
+ def close(self):
+  threads = []
+  for run in self._started:
+   run.silence()
+   thread = start_thread(run.close)
+   if thread is None:
+    run.kill()
+    run.close()
+   else:
+    threads.append(thread)
+  for thread in threads:
+   join(thread)
+ def kill(self):
+  for run in list(self._started):
+   run.kill()
+ def _run(self, child):
+  host, core = self._host, self._host.core
+  launch = None
+  run = None
+  def take(received):
+   if run is not None:
+    with host.lock:
+     unread = host.receive_from_child(child, run, received)
+    for client in unread:
+     while not (host.is_closing or client.has_room(LOOK_SECONDS)):
+      pass
+  def ended(reason, last_words):
+   if run is None or not run.retired:
+    host.attempt(lambda core: core.child_down(child, reason, last_words))
+  try:
+   minimal = host.plan.options.env == "minimal"
+   launch = prepare(child.name, host.plan.whole.servers, os.environ, self._folder, minimal)
+   self._launches[child.name] = launch
+   with self.spawning:
+    if host.is_closing:
+     return
+    run = self._start_run(child, launch, take, ended)
+    with host.lock:
+     self._started = [old for old in self._started if not old.gone.is_set()]
+     self._started.append(run)
+     self.current[child] = run
+     host.perform(core.child_up(child, launch.masks))
+     if child.state != STARTING:
+      run.silence()
+      _close_in_thread(run)
+   run.read()
+  except Exception as problem:
+   if run is not None:
+    run.end(f"was given up over an internal fault: {where(problem)}")
+   else:
+    ended(f"could not be started: {why_not_started(problem, launch)}", "")
+ def _start_run(
+  self,
+  child,
+  launch,
+  take,
+  ended,
+ ):
+  host = self._host
+  read, redact = child.connection.read, self.redact
+  def receive(*lines):
+   take([read(line, redact) for line in lines])
+  def receive_answers(line, request):
+   received = read(line, redact, request)
+   take([received])
+   return answered(received[0])
+  if launch.transport == "stdio":
+   return Process(self._spawn(launch), receive, ended)
+  from ..remote.transport import RemoteConnection
+  config = os.path.join(self._folder, host.plan.config) if host.plan.config else "CONFIG"
+  return RemoteConnection(
+   launch,
+   receive_answers,
+   ended,
+   lambda request, why: host.attempt(
+    lambda core: core.request_failed(child, request, why)
+   ),
+   lambda: host.attempt(lambda core: core.child_renewed(child)),
+   lambda tool: host.core.schema_of(child, tool),
+   f"mcpagg/{host.plan.compiler}",
+   config,
+  )
+ def _spawn(self, launch):
+  self._digest = self._digest or data_digest(self._host.plan.tables)
+  launch.env = with_identity(launch.env, self._digest, launch.name, os.environ)
+  return spawn(launch)
+
+def _keep_spare():
+ try:
+  if not SPARE:
+   SPARE.append(os.open(os.devnull, os.O_RDONLY))
+ except OSError:
+  return
+
+def _close_in_thread(run):
+ if start_thread(run.close) is None:
+  run.kill()
+""",
+    "stdio.timer": r"""
+import threading
+from time import monotonic
+from ..processes.threads import start_thread
+from ..servers.effects import FOREVER
+LONGEST_SLEEP_SECONDS = 3600.0
+AFTER_A_FAULT_SECONDS = 1.0
+
+class TimerThread:
+ def __init__(
+  self,
+  lock,
+  tick,
+  report,
+ ):
+  self.due = FOREVER
+  self._tick = tick
+  self._report = report
+  self._changed = threading.Condition(lock)
+  self._thread = None
+  self._is_over = False
+  self._is_told = False
+ def call_by(self, due):
+  self.due = due
+  if self._thread is not None:
+   self._changed.notify()
+   return True
+  self._thread = start_thread(self._run)
+  if self._thread is not None:
+   return True
+  self.due = FOREVER
+  was_told, self._is_told = self._is_told, True
+  return was_told
+ def end(self):
+  self._is_over = True
+  self._changed.notify()
+ def _run(self):
+  with self._changed:
+   while not self._is_over:
+    pause = 0.0
+    try:
+     self.due = self._tick()
+    except Exception as fault:
+     self._report(fault)
+     pause = AFTER_A_FAULT_SECONDS
+    wait = min(self.due - monotonic(), LONGEST_SLEEP_SECONDS)
+    self._changed.wait(pause or max(0.0, wait))
+""",
+    "stdio.windows_files": r"""
+_APPEND_ACCESS = 0x0004 | 0x0080 | 0x00100000
+_BY_ALL = 0x0007
+_OPEN_ALWAYS = 4
+_NORMAL_FILE = 0x0080
+_WRITE_ONLY = 0x0001
+
+def open_to_append(path):
+ from _winapi import CreateFile
+ from msvcrt import open_osfhandle
+ handle = CreateFile(path, _APPEND_ACCESS, _BY_ALL, 0, _OPEN_ALWAYS, _NORMAL_FILE, 0)
+ descriptor = open_osfhandle(handle, _WRITE_ONLY)
+ return descriptor
+""",
+    "stdio.windows_input": r"""
+import os
+import queue
+from contextlib import suppress
+from ..processes.polling import STDIN_CHUNK, Stopped
+from ..processes.threads import SIGNAL_SECONDS, start_thread
+
+class ThreadedInput:
+ def __init__(self, output):
+  self.output = output
+  self._pieces = queue.Queue(1)
+  self._next = None
+  start_thread(self._read_ahead)
+ def ready(self, seconds):
+  if self._next is None:
+   with suppress(queue.Empty):
+    self._next = self._pieces.get(timeout=seconds)
+  return self._next is not None
+ def read(self):
+  while not self.ready(SIGNAL_SECONDS):
+   if self.output.broken:
+    raise Stopped
+  piece, self._next = self._next, None
+  if isinstance(piece, OSError):
+   raise piece
+  return piece or b""
+ def _read_ahead(self):
+  data = b"?"
+  while data:
+   try:
+    data = os.read(0, STDIN_CHUNK)
+   except OSError as problem:
+    self._pieces.put(problem)
+    return
+   self._pieces.put(data)
+""",
+    "tool.aggregator": r"""
+import json
+import os
+from ..clients.profiles import narrowed
+from ..launch.needs import unset
+from ..launch.platforms import own_folder
+from ..tool.local_client import LocalClient
+
+class CallFailed(Exception):
+ def __init__(self, server, error):
+  self.server = server
+  self.code = error.get("code")
+  said = error.get("message")
+  self.message = said if isinstance(said, str) else ""
+  self.data = error.get("data")
+  is_named = not server or (type(self.data) is dict and self.data.get("server") == server)
+  text = self.message or "an error without a message"
+  super().__init__(text if is_named else f"server '{server}': {text}")
+
+class Misused(RuntimeError):
+ pass
+
+class ProxyAggregator:
+ def __init__(self, plan, folder):
+  self._plan = plan
+  self._folder = folder
+  self._proxy = None
+  self._was_entered = False
+  self._dotted = {}
+  for exposed, (server, own, _) in plan.routes["tools"].items():
+   self._dotted.setdefault(f"{server}.{own}" if server else own, []).append(exposed)
+ async def __aenter__(self):
+  _running_loop()
+  if self._proxy is not None:
+   raise entered_already()
+  missing = unset(self._plan.servers, os.environ, self._folder)
+  for server, names in missing.items():
+   if not self._plan.options.allow_failed:
+    raise CallFailed(server, {"message": f"cannot be started: {names}"})
+  self._proxy = LocalClient(self._plan, self._folder, handshake="{}", without=missing)
+  self._was_entered = True
+  return self
+ async def __aexit__(self, *_):
+  proxy, self._proxy = self._proxy, None
+  if proxy is None:
+   raise used_outside(self._was_entered)
+  await _running_loop().run_in_executor(None, proxy.close)
+ async def list_tools(self):
+  listed = (await self._ask("", "tools/list", {}))["tools"]
+  return [{**tool, "name": self._listed(tool["name"])} for tool in listed]
+ async def call_tool(
+  self, name, arguments=None
+ ):
+  exposed = self._exposed(name)
+  params = {"name": exposed, "arguments": dict(arguments or {})}
+  return await self._ask(self._owner(exposed)[0], "tools/call", params)
+ async def _ask(self, server, method, params):
+  import asyncio
+  loop, proxy = _running_loop(), self._proxy
+  if proxy is None:
+   raise used_outside(self._was_entered)
+  answer = loop.create_future()
+  def settle(message):
+   if not answer.done():
+    answer.set_result(message)
+  number = proxy.ask(
+   method, params, lambda message: loop.call_soon_threadsafe(settle, message)
+  )
+  try:
+   message = await answer
+  except asyncio.CancelledError:
+   proxy.cancel(number)
+   raise
+  if message is None:
+   raise CallFailed(server, {"message": "the aggregator was left before the answer"})
+  found = json.loads(message.line())
+  if "error" in found:
+   error = found["error"]
+   text = error if isinstance(error, str) else json.dumps(error)
+   raise CallFailed(server, error if isinstance(error, dict) else {"message": text})
+  result = found["result"]
+  if not isinstance(result, dict):
+   raise CallFailed(server, {"message": f"the result is no object: {json.dumps(result)}"})
+  return result
+ def _owner(self, exposed):
+  route = self._plan.routes["tools"].get(exposed)
+  return (route[0], route[1]) if route else self._split(exposed, self._plan.options.separator)
+ def _split(self, name, separator):
+  for server in sorted(self._plan.servers, key=len, reverse=True):
+   if name.startswith(server + separator):
+    return server, name[len(server + separator) :]
+  return "", name
+ def _listed(self, exposed):
+  server, own = self._owner(exposed)
+  return f"{server}.{own}" if server else exposed
+ def _exposed(self, name):
+  known = [name] if name in self._plan.routes["tools"] else self._dotted.get(name, [])
+  if len(known) > 1:
+   raise LookupError(f"{name!r} is not one tool: say {' or '.join(known)}")
+  if known:
+   return known[0]
+  server, own = self._split(name, ".")
+  return f"{server}{self._plan.options.separator}{own}" if server else name
+
+def entered_already():
+ return Misused("this Aggregator is entered already: make another one to enter as well")
+
+def used_outside(was_entered):
+ why = "ended with its `async with` block" if was_entered else "was never entered"
+ return Misused(f"this Aggregator {why}: use it within `async with Aggregator(…) as a:`")
+
+def _running_loop():
+ import asyncio
+ try:
+  return asyncio.get_running_loop()
+ except RuntimeError:
+  why = "Aggregator runs on asyncio alone, not on trio: use it in what asyncio.run runs"
+  raise Misused(why) from None
+
+def aggregator_of(plan, file):
+ folder = own_folder(file)
+ if plan.profiles:
+  plan = narrowed(plan, None)
+ class Aggregator(ProxyAggregator):
+  def __init__(self):
+   super().__init__(plan, folder)
+ return Aggregator
+""",
     "tool.calling": r"""
 import base64
 import json
 import os
 import queue
 from contextlib import suppress
-from ..base.catalogue import TOOLS
-from ..base.jsontext import rivals
-from ..base.standard import complain
-from ..base.threads import SIGNAL_SECONDS
+from ..lists.catalogue import TOOLS
+from ..messages.jsontext import rivals
+from ..processes.threads import SIGNAL_SECONDS
+from ..stdio.standard import complain
 from ..tool.inspection import offered_by
 from ..tool.local_client import LocalClient
 _TYPES = {str: "string", bool: "boolean", float: "number", list: "array", dict: "object"}
@@ -8894,15 +9344,12 @@ def _without_file(holder):
 import argparse
 import os
 import signal
-import stat
-from ..base.standard import complain
-from ..base.stdio import MISSING_VARIABLE, Stdio
-from ..base.threads import start_thread
-from ..base.writer import Writer
-from ..spawn.platforms import WINDOWS
+from ..clients.profiles import narrowed, profile_names
+from ..launch.approval import NotApproved, signer_of
 from ..start.opening import ENDING, LOG_DIRECTORY, LOG_LEVEL
-from ..tool.approval import verify_approval
-from ..tool.call_log import Log
+from ..stdio.log_file import is_debug, open_log_at, path_in
+from ..stdio.standard import complain
+from ..stdio.stdio import MISSING_VARIABLE, Stdio
 from ..tool.calling import call_tool
 from ..tool.inspection import (
  check_servers,
@@ -8916,7 +9363,9 @@ from ..tool.inspection import (
  variables,
 )
 from ..tool.printing import flush_output, print_json, print_lines, print_texts
-DEVICES = ("aux", "con", "nul", "prn", "com", "lpt")
+NOT_MEANT = (
+ "This is about the data, not the code below it: for that see mcpagg-compile --check --offline"
+)
 STATUSES = (
  "exit status: 0 done; 1 the call failed, --check found a difference, or --verify no approval; "
  "2 the command line, or a file, cannot be used; 3 a variable is not set"
@@ -8961,7 +9410,6 @@ def _read(plan, arguments):
  spellings = ("portable", "spec")
  add("--names", choices=spellings, help="serve, list: the names that every client is shown")
  if plan.profiles:
-  from ..views.narrowing import profile_names
   add("--profile", choices=profile_names(plan), help="as if all else did not exist")
  version = f"{plan.name} {plan.version}, compiled by mcpagg {plan.compiler}"
  add("--version", action="version", version=version)
@@ -8995,7 +9443,6 @@ def _carry_out(plan, folder, chosen, opening):
   plan.show_names(chosen.names)
  serves = not (chosen.list or chosen.env or chosen.check or chosen.call)
  if plan.profiles and (chosen.profile or not serves):
-  from ..views.narrowing import narrowed
   plan = narrowed(plan, chosen.profile)
  if serves:
   return _serve(plan, folder, chosen, opening)
@@ -9022,10 +9469,10 @@ def _print(document, lines, as_json):
  return print_json(document) if as_json else print_lines(lines)
 
 def _serve(plan, folder, chosen, opening):
- path = chosen.log or _path_in(os.environ.get(LOG_DIRECTORY, ""), plan.name)
+ path = chosen.log or path_in(os.environ.get(LOG_DIRECTORY, ""), plan.name)
  try:
   taken = () if chosen.http else (0, 1)
-  log = _log(plan, path, taken, chosen.log_calls or _is_debug()) if path else None
+  log = open_log_at(plan, path, taken, chosen.log_calls or is_debug()) if path else None
  except (OSError, ValueError) as problem:
   complain(f"cannot write the log {path}: {problem}")
   return 2
@@ -9036,57 +9483,29 @@ def _serve(plan, folder, chosen, opening):
  asked = {name: value for name, value in given.items() if value is not None}
  return serve_http(plan, folder, asked, log)
 
-def open_log(plan):
- return _log(plan, _path_in(os.environ[LOG_DIRECTORY], plan.name), (), _is_debug())
-
-def _is_debug():
- return os.environ.get(LOG_LEVEL) == "debug"
-
 def _without_log():
- if not _is_debug() or os.environ.get(LOG_DIRECTORY):
+ if not is_debug() or os.environ.get(LOG_DIRECTORY):
   return []
  return [f"{LOG_LEVEL}  debug, without effect unless --log or {LOG_DIRECTORY} names a log"]
 
-def _path_in(directory, name):
- return os.path.join(directory, log_name(name)) if directory else ""
-
-def log_name(name):
- letters = ["_" if letter in '<>:"/\\|?*' or letter < " " else letter for letter in name]
- device = name.partition(".")[0].strip().lower().rstrip("0123456789")
- return ("_" if device in DEVICES else "") + "".join(letters) + ".log"
-
-def _log(plan, path, taken, with_calls):
- broke = f"{plan.name}: cannot write the log {path} any more"
- writer = Writer(
-  _opened(path, taken),
-  private=False,
-  broke=lambda: start_thread(complain, broke),
-  overflowed=lambda waiting: None,
- )
- return Log(writer, with_calls)
-
-def _opened(path, taken):
- if WINDOWS:
-  from ..windows.files import open_to_append
-  descriptor = open_to_append(path)
- else:
-  flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
-  descriptor = os.open(path, flags, 0o666)
- about = os.fstat(descriptor)
- if not stat.S_ISCHR(about.st_mode):
-  for other in taken:
-   if os.path.samestat(about, os.fstat(other)):
-    os.close(descriptor)
-    raise ValueError("the protocol is spoken over it")
- return descriptor
+def verify_approval(plan, allowed):
+ try:
+  who = signer_of(plan, allowed)
+ except NotApproved as problem:
+  complain(f"{plan.name}: {problem}")
+  return 1
+ is_pattern = any(char in who for char in "*?")
+ signer = f"the key of '{who}'" if is_pattern else who
+ return print_lines([f"{signer} has approved {plan.approval['data']}", NOT_MEANT])
 
 def _stop(*_):
  raise SystemExit(1)
 """,
     "tool.desktop": r"""
 import os
-from ..spawn.launch import MissingVariables, mentioned_by_all, prepare
-from ..spawn.platforms import WINDOWS, find_program
+from ..launch.launch import MissingVariables, mentioned_by_all, prepare
+from ..launch.platforms import WINDOWS, find_program
+from ..processes.reasons import interpreters
 POSIX_FOLDERS = "/usr/bin:/bin:/usr/sbin:/sbin"
 WINDOWS_FOLDERS = ("System32", "", "System32\\Wbem", "System32\\WindowsPowerShell\\v1.0")
 STARTERS = {"env", "sh", "bash", "zsh", "dash", "fish", "cmd", "powershell", "pwsh"}
@@ -9190,7 +9609,6 @@ def _launch_in(
    return None
 
 def _started_by_name(launch):
- from ..rare.reasons import interpreters
  started = [launch.argv[0]]
  if os.path.basename(started[0]).lower().partition(".")[0] in STARTERS:
   for name in _words_of_line(launch):
@@ -9215,12 +9633,14 @@ def _words_of_line(launch):
 import json
 import os
 from time import monotonic, sleep
-from ..base.catalogue import KINDS, TOOLS
-from ..base.jsontext import obj
-from ..serve.effects import FOREVER
-from ..serve.lifecycle import DOWN, READY
-from ..serve.lists import PATIENCE_SECONDS
-from ..spawn.variables import references
+from ..launch.needs import unset, uses
+from ..launch.variables import references
+from ..lists.catalogue import KINDS, TOOLS
+from ..lists.entries import overlaid, patches_of
+from ..messages.jsontext import obj
+from ..servers.effects import FOREVER
+from ..servers.lifecycle import DOWN, READY
+from ..servers.lists import PATIENCE_SECONDS
 from ..start.greeting import RELAYED
 from ..start.values import quote
 from ..tool.desktop import entry_path, lookups, shim_lines
@@ -9269,7 +9689,6 @@ def offered_by(
  items = json.loads(plan.snapshot[server].get(kind.name, "[]"))
  known = {item[kind.key]: item for item in items}
  if kind is TOOLS and plan.overlays:
-  from ..views.entries import overlaid, patches_of
   for (owner, tool), patch in patches_of(plan.overlays).items():
    if owner == server:
     known[tool] = json.loads(overlaid(json.dumps(known[tool]), patch))
@@ -9293,7 +9712,6 @@ def _in_short(item):
  return "(" + ", ".join([name if name in needed else f"{name}?" for name in names]) + ")"
 
 def variables(plan, folder):
- from ..rare.needs import unset, uses
  missing = unset(plan.servers, os.environ, folder)
  found = []
  for server, row in plan.servers.items():
@@ -9371,12 +9789,12 @@ def _health(child, engine):
 """,
     "tool.local_client": r"""
 import json
-from ..base.answers import Answers
-from ..base.client import Client
-from ..base.jsontext import obj
-from ..base.message import notification, request
-from ..base.protocol import CANCELLED, MODERN
-from ..serve.engine import Engine
+from ..clients.answers import Answers
+from ..clients.client import Client
+from ..messages.jsontext import obj
+from ..messages.message import notification, request
+from ..messages.protocol import CANCELLED, MODERN
+from ..stdio.engine import Engine
 
 class LocalClient:
  def __init__(
@@ -9417,18 +9835,18 @@ class LocalClient:
    self._awaited.popitem()[1](None)
 """,
     "tool.printing": r"""
+import json
 import os
 import sys
-from ..base.standard import complain
+from ..messages.printable import printable
+from ..stdio.standard import complain
 UNWRITABLE = 2
 
 def print_lines(lines):
- from ..rare.secrecy import printable
  _configure(errors="backslashreplace")
  return _written(printable(line) for line in lines)
 
 def print_json(document):
- import json
  _configure(encoding="utf-8", errors="backslashreplace", newline="\n")
  try:
   text = json.dumps(document, indent=2, ensure_ascii=False)
@@ -9440,7 +9858,6 @@ def print_json(document):
  )
 
 def print_texts(result):
- from ..rare.secrecy import printable
  _configure(encoding="utf-8", errors="backslashreplace", newline="\n")
  texts = "\n".join([text.removesuffix("\n") for text in _texts(result.get("content"))])
  lines = texts.replace("\r\n", "\n").split("\n") if texts else []
@@ -9483,176 +9900,8 @@ def _given_up(problem):
  complain(f"cannot write to standard output: {problem.strerror}")
  return UNWRITABLE
 """,
-    "windows.files": r"""
-_APPEND_ACCESS = 0x0004 | 0x0080 | 0x00100000
-_BY_ALL = 0x0007
-_OPEN_ALWAYS = 4
-_NORMAL_FILE = 0x0080
-_WRITE_ONLY = 0x0001
-
-def open_to_append(path):
- from _winapi import CreateFile
- from msvcrt import open_osfhandle
- handle = CreateFile(path, _APPEND_ACCESS, _BY_ALL, 0, _OPEN_ALWAYS, _NORMAL_FILE, 0)
- descriptor = open_osfhandle(handle, _WRITE_ONLY)
- return descriptor
-""",
-    "windows.input": r"""
-import os
-import queue
-from contextlib import suppress
-from ..base.polling import STDIN_CHUNK, Stopped
-from ..base.threads import SIGNAL_SECONDS, start_thread
-
-class ThreadedInput:
- def __init__(self, output):
-  self.output = output
-  self._pieces = queue.Queue(1)
-  self._next = None
-  start_thread(self._read_ahead)
- def ready(self, seconds):
-  if self._next is None:
-   with suppress(queue.Empty):
-    self._next = self._pieces.get(timeout=seconds)
-  return self._next is not None
- def read(self):
-  while not self.ready(SIGNAL_SECONDS):
-   if self.output.broken:
-    raise Stopped
-  piece, self._next = self._next, None
-  if isinstance(piece, OSError):
-   raise piece
-  return piece or b""
- def _read_ahead(self):
-  data = b"?"
-  while data:
-   try:
-    data = os.read(0, STDIN_CHUNK)
-   except OSError as problem:
-    self._pieces.put(problem)
-    return
-   self._pieces.put(data)
-""",
-    "windows.jobs": r"""
-import ctypes
-START_FLAGS = 0x00000004 | 0x08000000
-_ACCESS = 0x0001 | 0x0100 | 0x0800 | 0x00100000
-_ACCOUNTING = 1
-_ACCOUNTING_SIZE, _ACTIVE_AT = 48, 40
-_LIMITS = 9
-_LIMITS_SIZE, _FLAGS_AT = {8: 144, 4: 112}, 16
-_KILL_ON_JOB_CLOSE = 0x2000
-_WAIT_TIMEOUT = 258
-_ENDED_BY_US = 1
-
-class Job:
- def __init__(self, pid):
-  self._process = self._job = None
-  self._kernel = _library("kernel32")
-  for name in ("OpenProcess", "CreateJobObjectW"):
-   getattr(self._kernel, name).restype = ctypes.c_void_p
-  self._process = ctypes.c_void_p(self._kernel.OpenProcess(_ACCESS, False, pid))
-  if not self._process.value:
-   raise OSError(f"Windows does not let process {pid} be opened")
-  self._job = self._created()
-  if _library("ntdll").NtResumeProcess(self._process):
-   raise OSError(f"Windows does not let process {pid} run")
- def _created(self):
-  job = ctypes.c_void_p(self._kernel.CreateJobObjectW(None, None))
-  limits = bytearray(_LIMITS_SIZE[ctypes.sizeof(ctypes.c_void_p)])
-  limits[_FLAGS_AT : _FLAGS_AT + 4] = _KILL_ON_JOB_CLOSE.to_bytes(4, "little")
-  given = (ctypes.c_char * len(limits)).from_buffer(limits)
-  if (
-   job.value
-   and self._kernel.SetInformationJobObject(job, _LIMITS, given, len(limits))
-   and self._kernel.AssignProcessToJobObject(job, self._process)
-  ):
-   return job
-  self._kernel.CloseHandle(job)
-  return None
- def signal(self, number):
-  if number and self._job is not None:
-   self._kernel.TerminateJobObject(self._job, _ENDED_BY_US)
-  elif number:
-   self._kernel.TerminateProcess(self._process, _ENDED_BY_US)
-  if self._job is None:
-   return bool(self._kernel.WaitForSingleObject(self._process, 0) == _WAIT_TIMEOUT)
-  found = (ctypes.c_char * _ACCOUNTING_SIZE)()
-  self._kernel.QueryInformationJobObject(self._job, _ACCOUNTING, found, len(found), None)
-  return any(found.raw[_ACTIVE_AT : _ACTIVE_AT + 4])
- def __del__(self):
-  for handle in (self._process, self._job):
-   if handle is not None and handle.value:
-    self._kernel.CloseHandle(handle)
-
-def _library(name):
- loader = ctypes
- return loader.WinDLL(name)
-""",
-    "windows.programs": r"""
-import os
-PROGRAM_SUFFIXES = (".com", ".exe", ".bat", ".cmd")
-BATCH_SUFFIXES = (".bat", ".cmd")
-UNQUOTABLE = ("\0", "\r", "\n")
-LONGEST_LINE = 8000
-EMPTY_PART = "%cd:~,%"
-
-def find_windows_program(
- command,
- env,
- folder,
- is_file=os.path.isfile,
- path=os.path,
-):
- if path.dirname(command) or path.splitdrive(command)[0]:
-  places = [path.join(folder, command)]
- else:
-  folders = [one.strip().strip('"') for one in env.get("PATH", "").split(";")]
-  places = [path.join(one, command) for one in folders if path.isabs(one)]
- suffixes = _suffixes(env.get("PATHEXT", ""))
- found = (file for place in places for file in _files_meant(place, suffixes, path))
- return next((file for file in found if is_file(file)), None)
-
-def _suffixes(variable):
- named = [suffix.strip().lower() for suffix in variable.split(";")]
- return [suffix for suffix in named if suffix in PROGRAM_SUFFIXES] or [*PROGRAM_SUFFIXES]
-
-def _files_meant(place, suffixes, path):
- if path.splitext(place)[1].lower() in PROGRAM_SUFFIXES:
-  yield place
- for suffix in suffixes:
-  yield place + suffix
-
-def is_batch_file(program):
- return program.lower().endswith(BATCH_SUFFIXES)
-
-def batch_line(argv):
- for word in argv:
-  if any(character in word for character in UNQUOTABLE):
-   raise ValueError("an argument of a batch file holds a line break or a NUL")
- line = " ".join([_quoted(word) for word in argv])
- if len(line) > LONGEST_LINE:
-  raise ValueError(f"a batch file takes no more than {LONGEST_LINE:,} characters")
- return line
-
-def _quoted(word):
- parts = []
- backslashes = 0
- for character in word:
-  if character == '"':
-   parts.append("\\" * backslashes + '"')
-  elif character == "%":
-   parts.append("%" + EMPTY_PART[:-1])
-  backslashes = backslashes + 1 if character == "\\" else 0
-  parts.append(character)
- return '"' + "".join(parts) + "\\" * backslashes + '"'
-
-def shell_command(line, environ):
- system = environ.get("SYSTEMROOT", "C:\\Windows")
- return f'"{system}\\System32\\cmd.exe" /e:ON /v:OFF /d /s /c "{line}"'
-""",
 }
-embed("_mcpagg_94b5fd83", RUNTIME, globals())
+embed("_mcpagg_241c1328", RUNTIME, globals())
 
 PLAN = {
     "name": "mcp",

@@ -18,7 +18,7 @@ from mcpagg import compiling
 from mcpagg.cli import INTERNAL_FAULT, main
 from mcpagg.output import check_target, write
 from mcpagg.problems import ConfigError
-from mcpagg_runtime.spawn import platforms
+from mcpagg_runtime.launch import platforms
 
 COMMAND = [sys.executable, "-m", "mcpagg"]
 FULL = Path("/dev/full")

@@ -16,7 +16,7 @@ from wire import STUB, Wire, call, initialize, text
 
 from mcpagg.cli import main
 from mcpagg.config import read_config
-from mcpagg_runtime.spawn.variables import resolve
+from mcpagg_runtime.launch.variables import resolve
 
 pytestmark = posix("its programs are shell scripts")
 

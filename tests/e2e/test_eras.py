@@ -35,7 +35,7 @@ from wire import (
     tapped,
 )
 
-from mcpagg_runtime.base.catalogue import Kind
+from mcpagg_runtime.lists.catalogue import Kind
 
 pytestmark = pytest.mark.filterwarnings(
     f"ignore::{MCPDeprecationWarning.__module__}.{MCPDeprecationWarning.__qualname__}"

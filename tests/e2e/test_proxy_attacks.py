@@ -181,9 +181,9 @@ def test_a_group_that_was_seen_gone_is_never_signalled_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The number of a dead child may be another process's by then."""
-    from mcpagg_runtime.serve import process as module
-    from mcpagg_runtime.spawn.launch import Launch
-    from mcpagg_runtime.spawn.spawning import spawn
+    from mcpagg_runtime.launch.launch import Launch
+    from mcpagg_runtime.processes import process as module
+    from mcpagg_runtime.processes.spawning import spawn
 
     ended: queue.Queue[str] = queue.Queue()
     launch = Launch(["true"], dict(os.environ), None, {})

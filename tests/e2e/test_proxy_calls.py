@@ -11,7 +11,7 @@ import pytest
 from proxies import compiled, posix, served
 from wire import STUB, Wire, call, received, start_call, stub_entry, text, tool_names, tools
 
-from mcpagg_runtime.rare.names import portable_names
+from mcpagg_runtime.plan.names import portable_names
 
 ODD_TOOL = (
     '{"x_future":{"a":[1]},"name":"odd","title":"T","description":"\\u2028 \\"\\"\\" \'\'\' \\\\",'

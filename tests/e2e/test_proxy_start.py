@@ -149,7 +149,7 @@ def test_prepared_answers_need_no_other_part_on_any_system_and_with_a_log(
     if logs:
         monkeypatch.setenv(LOG_DIRECTORY, str(tmp_path))
     file = compiled(tmp_path, {"a": stub_entry()}, "--start", "lazy")
-    delayed(file, "base.running", "import os\nos._exit(7)\n")
+    delayed(file, "stdio.stdio", "import os\nos._exit(7)\n")
     with running(file) as wire:
         initialize(wire)
         assert tool_names(wire) == ["a:echo"]
@@ -190,7 +190,7 @@ def test_a_log_that_cannot_be_written_ends_the_proxy_before_any_server_is_starte
 
 
 @posix("there no process can send itself a signal")
-@pytest.mark.parametrize("module", ["base.running", "serve.engine"])
+@pytest.mark.parametrize("module", ["stdio.stdio", "stdio.engine"])
 def test_a_signal_while_the_rest_is_compiled_ends_the_proxy(tmp_path: Path, module: str) -> None:
     file = compiled(tmp_path, {"one": stub_entry()}, "--start", "lazy")
     delayed(file, module, "import os\nos.kill(os.getpid(), 15)\n")

@@ -12,8 +12,8 @@ from core import World, call, result, tool
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from mcpagg_runtime.rare.names import PORTABLE_LIMIT, portable_names, prefix_of
-from mcpagg_runtime.serve.lists import SETTLE_SECONDS
+from mcpagg_runtime.plan.names import PORTABLE_LIMIT, portable_names, prefix_of
+from mcpagg_runtime.servers.lists import SETTLE_SECONDS
 
 # Few characters, so that names clash once they are cleaned; and long ones, to be cut.
 clashing = st.text("ab._- :é", max_size=8)

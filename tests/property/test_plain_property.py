@@ -11,12 +11,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpagg_runtime.base.client import Client
-from mcpagg_runtime.base.jsontext import Malformed
-from mcpagg_runtime.base.message import Message, decode, read_message
-from mcpagg_runtime.serve.connection import Call
-from mcpagg_runtime.serve.messages import read_line
-from mcpagg_runtime.serve.routing import ambiguity
+from mcpagg_runtime.clients.client import Client
+from mcpagg_runtime.messages.jsontext import Malformed
+from mcpagg_runtime.messages.message import Message, decode, read_message
+from mcpagg_runtime.messages.reading import read_line
+from mcpagg_runtime.routing.routing import ambiguity
+from mcpagg_runtime.servers.connection import Call
 
 # --- Lines ------------------------------------------------------------------------------------
 

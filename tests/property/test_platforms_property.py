@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from shells import runs
 
-from mcpagg_runtime.windows.programs import batch_line
+from mcpagg_runtime.launch.windows_programs import batch_line
 
 # Pieces that mean something to one of the two readers, and any other characters.
 PIECES = ['"', "\\", "%", "%cd%", "%PATH%", "%cd:~,%", "^", "&", "|", " ", "\t", "!", "=", "x", "é"]

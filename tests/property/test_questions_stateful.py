@@ -16,14 +16,14 @@ from hypothesis import Phase, note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from mcpagg_runtime.base.client import Client
-from mcpagg_runtime.base.jsontext import obj
-from mcpagg_runtime.base.message import request as composed
+from mcpagg_runtime.clients.client import Client
+from mcpagg_runtime.messages.jsontext import obj
+from mcpagg_runtime.messages.message import request as composed
 from mcpagg_runtime.modern.client import SUSPENDED_SECONDS
-from mcpagg_runtime.serve import instances
-from mcpagg_runtime.serve.attribution import ALONE_SECONDS, LATE_SECONDS
-from mcpagg_runtime.serve.child import NOT_KNOWN, Child
-from mcpagg_runtime.serve.open_requests import ANSWER_SECONDS
+from mcpagg_runtime.servers import instances
+from mcpagg_runtime.servers.attribution import ALONE_SECONDS, LATE_SECONDS
+from mcpagg_runtime.servers.child import NOT_KNOWN, Child
+from mcpagg_runtime.servers.open_requests import ANSWER_SECONDS
 
 THOROUGH = not settings().derandomize
 TOOLS = ["t", "u", "v"]

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from mcpagg.config.findings import Place
 from mcpagg.config.variables import ClientVariables
-from mcpagg_runtime.spawn.launch import Location
-from mcpagg_runtime.spawn.variables import parse_env_file, references, resolve
+from mcpagg_runtime.launch.launch import Location
+from mcpagg_runtime.launch.variables import parse_env_file, references, resolve
 
 TEXT = st.text(st.sampled_from('$${}}:-ab_1envX /%é"\n')) | st.text()
 NOTHING: dict[str, str] = {}

@@ -39,11 +39,11 @@ from router_model import (
     tokens,
 )
 
-from mcpagg_runtime.base.client import Client
-from mcpagg_runtime.serve.attribution import LATE_SECONDS
-from mcpagg_runtime.serve.connection import LONGEST_TIMES
-from mcpagg_runtime.serve.lifecycle import MAXIMUM_FAILURES
-from mcpagg_runtime.serve.lists import PATIENCE_SECONDS, SETTLE_SECONDS
+from mcpagg_runtime.clients.client import Client
+from mcpagg_runtime.servers.attribution import LATE_SECONDS
+from mcpagg_runtime.servers.connection import LONGEST_TIMES
+from mcpagg_runtime.servers.lifecycle import MAXIMUM_FAILURES
+from mcpagg_runtime.servers.lists import PATIENCE_SECONDS, SETTLE_SECONDS
 
 
 class RouterMachine(RuleBasedStateMachine):

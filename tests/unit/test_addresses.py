@@ -11,9 +11,9 @@ from core import Json, World, call, enveloped, failure, notification, request, r
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpagg_runtime.base.client import Client
-from mcpagg_runtime.serve.child import Child
-from mcpagg_runtime.views.addresses import Addresses, told_item, told_result
+from mcpagg_runtime.clients.client import Client
+from mcpagg_runtime.plan.addresses import Addresses, told_item, told_result
+from mcpagg_runtime.servers.child import Child
 
 PAGE = "ui://w/main.html"
 HAS: Json = {"tools": {}, "resources": {"subscribe": True}, "completions": {}}

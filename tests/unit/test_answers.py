@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from core import INITIALIZED, ROOTS, Json, call, notification, plan, request, tool
 
-from mcpagg_runtime.base.answers import Answers, answer_line
-from mcpagg_runtime.base.client import Client
-from mcpagg_runtime.base.message import Message
-from mcpagg_runtime.base.plan import Plan
+from mcpagg_runtime.clients.answers import Answers, answer_line
+from mcpagg_runtime.clients.client import Client
+from mcpagg_runtime.messages.message import Message
+from mcpagg_runtime.plan.plan import Plan
 from mcpagg_runtime.start.greeting import LEGACY_VERSIONS, REFUSE_COLON
 
 

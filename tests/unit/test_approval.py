@@ -17,18 +17,18 @@ from goldens import cases, emitted
 from mcpagg.approval import Approval, approving
 from mcpagg.cli import main
 from mcpagg.problems import ConfigError
-from mcpagg_runtime.base.answers import Answers
-from mcpagg_runtime.base.plan import Plan
-from mcpagg_runtime.serve.engine import Engine
-from mcpagg_runtime.spawn.nesting import data_digest
-from mcpagg_runtime.spawn.spawning import ALLOWED_SIGNERS
-from mcpagg_runtime.tool.approval import (
+from mcpagg_runtime.clients.answers import Answers
+from mcpagg_runtime.clients.profiles import narrowed
+from mcpagg_runtime.launch.approval import (
+    ALLOWED_SIGNERS,
     NotApproved,
     refusal,
     signer_of,
-    verify_approval,
 )
-from mcpagg_runtime.views.narrowing import narrowed
+from mcpagg_runtime.launch.nesting import data_digest
+from mcpagg_runtime.plan.plan import Plan
+from mcpagg_runtime.stdio.engine import Engine
+from mcpagg_runtime.tool.commands import verify_approval
 
 needs_ssh = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="needs ssh-keygen")
 

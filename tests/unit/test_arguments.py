@@ -12,7 +12,7 @@ from mcpagg.invocation import parse
 from mcpagg.options import Options
 from mcpagg.problems import ConfigError
 from mcpagg.recorded import REBUILD
-from mcpagg_runtime.base import plan
+from mcpagg_runtime.plan import plan
 
 
 @pytest.fixture

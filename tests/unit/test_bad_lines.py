@@ -21,9 +21,9 @@ from core import (
     result,
 )
 
-from mcpagg_runtime.base.client import Client
-from mcpagg_runtime.base.protocol import MODERN_VERSION
-from mcpagg_runtime.serve.child import Child
+from mcpagg_runtime.clients.client import Client
+from mcpagg_runtime.messages.protocol import MODERN_VERSION
+from mcpagg_runtime.servers.child import Child
 
 # --- Errors and junk ------------------------------------------------------------------------
 

@@ -18,13 +18,13 @@ from mcpagg.recorded import Contents
 from mcpagg.relocation import launch_rows
 from mcpagg.review.changes import compare
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
-from mcpagg_runtime.base.answers import Answers, answer_line
-from mcpagg_runtime.base.catalogue import TOOLS
-from mcpagg_runtime.base.client import Client
-from mcpagg_runtime.base.message import Message
-from mcpagg_runtime.base.protocol import MODERN_VERSION
-from mcpagg_runtime.serve.listing import Listing
-from mcpagg_runtime.views.narrowing import narrowed
+from mcpagg_runtime.clients.answers import Answers, answer_line
+from mcpagg_runtime.clients.client import Client
+from mcpagg_runtime.clients.profiles import narrowed
+from mcpagg_runtime.lists.catalogue import TOOLS
+from mcpagg_runtime.lists.listing import Listing
+from mcpagg_runtime.messages.message import Message
+from mcpagg_runtime.messages.protocol import MODERN_VERSION
 
 LEGACY = "2025-11-25"
 TASK = {"execution": {"taskSupport": "optional"}}

@@ -11,7 +11,7 @@ import pytest
 from core import World, call, enveloped, failure, notification, request, result
 from opentelemetry import trace
 
-from mcpagg_runtime.tool.call_log import Log, LoggedDispatch, Spans, new_spans
+from mcpagg_runtime.stdio.call_log import Log, LoggedDispatch, Spans, new_spans
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 

@@ -21,7 +21,7 @@ from core import (
     result,
 )
 
-from mcpagg_runtime.base.jsontext import LARGE
+from mcpagg_runtime.messages.jsontext import LARGE
 
 # --- Calls ----------------------------------------------------------------------------------
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from core import Json, plan, tool
 
-from mcpagg_runtime.base.answers import Answers
-from mcpagg_runtime.base.catalogue import Catalogue, Item
-from mcpagg_runtime.base.client import Client
+from mcpagg_runtime.clients.answers import Answers
+from mcpagg_runtime.clients.client import Client
+from mcpagg_runtime.lists.catalogue import Catalogue, Item
 
 RICH: Json = {
     "title": 'T "quoted" , } ] \\ end',

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mcpagg_runtime.base.message import read_message
-from mcpagg_runtime.serve.composite import Subcall
+from mcpagg_runtime.messages.message import read_message
+from mcpagg_runtime.routing.composite import Subcall
 
 HEAD = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":'
 CALL = '{"server":"a","tool":"t","args":{"n":1}}'

@@ -10,7 +10,7 @@ from configs import ENTRY, FOLDER, entry, entry_refusal, read, refusal, warnings
 
 from mcpagg.config.findings import where
 from mcpagg.spec import OAuth
-from mcpagg_runtime.spawn.launch import Location
+from mcpagg_runtime.launch.launch import Location
 
 
 def test_arguments_stay_as_they_are() -> None:

@@ -16,7 +16,7 @@ from mcpagg.conversation import Fault
 from mcpagg.discovery import INSTALLING, Awaited, discover
 from mcpagg.problems import ChildFault, ConfigError, Problem
 from mcpagg.spec import ProxySpec, ServerSpec
-from mcpagg_runtime.rare.reasons import telling
+from mcpagg_runtime.processes.reasons import telling
 
 AWAITED = [
     Awaited("new", 2.0),

@@ -19,8 +19,8 @@ from mcpagg.conversation import (
     Time,
 )
 from mcpagg.installed import Installation
-from mcpagg_runtime.base.message import Message
-from mcpagg_runtime.spawn.launch import Launch
+from mcpagg_runtime.launch.launch import Launch
+from mcpagg_runtime.messages.message import Message
 
 
 class Timeless(Time):

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from core import World, call, enveloped
 
-from mcpagg_runtime.base.jsontext import Malformed
-from mcpagg_runtime.base.message import read_message
-from mcpagg_runtime.base.protocol import MODERN_VERSION
+from mcpagg_runtime.messages.jsontext import Malformed
+from mcpagg_runtime.messages.message import read_message
+from mcpagg_runtime.messages.protocol import MODERN_VERSION
 from mcpagg_runtime.remote.login import LoginNeeded, _login_record
 from mcpagg_runtime.tool.printing import print_json
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mcpagg_runtime.spawn.launch import prepare
+from mcpagg_runtime.launch.launch import prepare
 from mcpagg_runtime.tool.desktop import (
     POSIX_FOLDERS,
     entry_path,

@@ -7,9 +7,8 @@ import json
 import pytest
 from core import Json, tool
 
-from mcpagg_runtime.base.catalogue import Item
-from mcpagg_runtime.rare.drift import drift_text
-from mcpagg_runtime.serve.differences import Difference
+from mcpagg_runtime.lists.catalogue import Item
+from mcpagg_runtime.lists.differences import Difference, drift_text
 
 
 def difference(old: list[Json], new: list[Json]) -> str:

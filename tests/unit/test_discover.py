@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from core import ASKABLE, Json, enveloped, failure, plan, request, result, tool
 
-from mcpagg_runtime.base.answers import LIST_MILLISECONDS, Answers, answer_line
-from mcpagg_runtime.base.catalogue import wraps_output
-from mcpagg_runtime.base.client import Client
-from mcpagg_runtime.base.jsontext import Json as Text
-from mcpagg_runtime.base.jsontext import edited
-from mcpagg_runtime.base.message import Message
-from mcpagg_runtime.base.protocol import (
+from mcpagg_runtime.clients.answers import LIST_MILLISECONDS, Answers, answer_line
+from mcpagg_runtime.clients.client import Client
+from mcpagg_runtime.lists.catalogue import wraps_output
+from mcpagg_runtime.messages.jsontext import Json as Text
+from mcpagg_runtime.messages.jsontext import edited
+from mcpagg_runtime.messages.message import Message
+from mcpagg_runtime.messages.protocol import (
     CAPABILITIES_KEY,
     INFO_KEY,
     LEVEL_KEY,

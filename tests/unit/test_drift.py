@@ -8,7 +8,7 @@ import pytest
 from core import ROOTS, TOOLS_CHANGED, Json, World, call, failure, request, result, tool
 from drifting import drifted, pages
 
-from mcpagg_runtime.serve.lists import CALM_SECONDS, PATIENCE_SECONDS, SETTLE_SECONDS
+from mcpagg_runtime.servers.lists import CALM_SECONDS, PATIENCE_SECONDS, SETTLE_SECONDS
 
 READONLY = {"annotations": {"destructiveHint": False}}
 

@@ -12,7 +12,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification, JSONRPCRequest, jsonrpc_message_adapter
 
 from mcpagg.dropped import every_answer
-from mcpagg_runtime.base.protocol import CANCELLED, INITIALIZED
+from mcpagg_runtime.messages.protocol import CANCELLED, INITIALIZED
 
 pytestmark = pytest.mark.anyio
 

@@ -37,11 +37,11 @@ from mcpagg.readback import ReadBackError, cut, read_tables
 from mcpagg.recorded import read_contents, recorded_command
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg.tables import TABLES
-from mcpagg_runtime.base.answers import Answers
-from mcpagg_runtime.base.catalogue import KINDS
-from mcpagg_runtime.base.plan import Plan
-from mcpagg_runtime.serve.listing import MAXIMUM_ENTRY_DEPTH
-from mcpagg_runtime.spawn.nesting import data_digest
+from mcpagg_runtime.clients.answers import Answers
+from mcpagg_runtime.launch.nesting import data_digest
+from mcpagg_runtime.lists.catalogue import KINDS
+from mcpagg_runtime.lists.listing import MAXIMUM_ENTRY_DEPTH
+from mcpagg_runtime.plan.plan import Plan
 
 START_OF_DECISIONS = "# What this proxy is"
 END_OF_DECISIONS = "# How it works"
@@ -111,15 +111,12 @@ def test_no_name_of_the_file_has_two_meanings() -> None:
 def test_what_a_proxy_cannot_use_is_left_out_by_name() -> None:
     plain, composite = (emitted(GOLDEN / name) for name in ("plain", "composite"))
     assert (
-        "; without http, remote, serve.composite, serve.masking, serve.repeated, spawn.urls, "
-        "views.entries, views.narrowing)\n" in plain
+        "; without http, launch.urls, messages.param_headers, remote, routing.composite, "
+        "servers.masking)\n" in plain
     )
-    assert '"serve.composite": ' not in plain
-    assert '"serve.composite": ' in composite
-    assert (
-        "; without http, remote, serve.repeated, spawn.urls, views.addresses, views.entries, "
-        "views.narrowing)\n" in composite
-    )
+    assert '"routing.composite": ' not in plain
+    assert '"routing.composite": ' in composite
+    assert "; without http, launch.urls, messages.param_headers, remote)\n" in composite
 
 
 def assert_formatted(text: str) -> None:
@@ -159,17 +156,6 @@ def test_only_a_proxy_that_serves_http_has_what_that_takes() -> None:
         "port": 8080,
         "token": "${CLIENTS_TOKEN}",
     }
-
-
-def test_a_proxy_where_several_servers_hand_out_uris_has_what_tells_them_apart() -> None:
-    capabilities: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/skills": {}}}
-    children = [ChildSnapshot(name, "2025-11-25", capabilities=capabilities) for name in "ab"]
-    config = b'{"mcpServers": {"a": {"command": "x"}, "b": {"command": "x"}}}'
-    text = of_snapshot(config, Snapshot(tuple(children)), Options()).text
-    assert (
-        "; without http, remote, serve.composite, serve.masking, serve.repeated, spawn.urls, "
-        "views.entries, views.narrowing)\n" in text
-    )
 
 
 @pytest.mark.parametrize("tool", [("black",), ("ruff", "format"), ("ruff", "check", "--fix")])

@@ -9,10 +9,10 @@ from typing import Any
 from core import plan
 from wire import wait_until
 
-from mcpagg_runtime.base.answers import Answers
-from mcpagg_runtime.serve.core import Core
-from mcpagg_runtime.serve.effects import FOREVER
-from mcpagg_runtime.serve.engine import Engine
+from mcpagg_runtime.clients.answers import Answers
+from mcpagg_runtime.routing.core import Core
+from mcpagg_runtime.servers.effects import FOREVER
+from mcpagg_runtime.stdio.engine import Engine
 
 
 def test_nothing_is_left_of_an_engine_that_was_closed_before_a_time_limit() -> None:

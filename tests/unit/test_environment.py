@@ -11,10 +11,10 @@ import pytest
 from mcpagg.environment import check_environment, settle_folders
 from mcpagg.problems import EnvironmentFault
 from mcpagg.spec import ProxySpec, ServerSpec
-from mcpagg_runtime.spawn.launch import mentioned
+from mcpagg_runtime.launch.launch import mentioned
 
 if TYPE_CHECKING:
-    from mcpagg_runtime.spawn.launch import Row
+    from mcpagg_runtime.launch.launch import Row
 
 ENVIRON = {"PATH": "/usr/bin:/bin", "SECRET": "s3cret-value"}
 
@@ -280,7 +280,7 @@ def test_what_many_servers_mention_is_worked_out_once(
         looked_at.append(row)
         return mentioned(row)
 
-    monkeypatch.setattr("mcpagg_runtime.spawn.launch.mentioned", noted)
+    monkeypatch.setattr("mcpagg_runtime.launch.launch.mentioned", noted)
     servers = tuple(
         ServerSpec(name=name, path=name, command="sh", env={name: "1"}) for name in "abcdefgh"
     )

@@ -10,11 +10,11 @@ import pytest
 from asgi import BOTH, Site, run
 from core import TOOLS_CHANGED, call, failure, notification, plan, request, result
 
-from mcpagg_runtime.base.protocol import INFO_KEY
 from mcpagg_runtime.http.access import Settings
 from mcpagg_runtime.http.app import HttpApp
 from mcpagg_runtime.http.exchange import UNREAD_SECONDS
 from mcpagg_runtime.http.sessions import IDLE_SECONDS
+from mcpagg_runtime.messages.protocol import INFO_KEY
 
 SERVERS = {"db": ["query"], "web": ["fetch"]}
 

@@ -11,7 +11,7 @@ import pytest
 from mcpagg import installed
 from mcpagg.installed import LOOK_SECONDS, TICKS, Installation, find_run, version_that_runs
 from mcpagg.programs import Package, find_package
-from mcpagg_runtime.spawn.launch import Launch
+from mcpagg_runtime.launch.launch import Launch
 
 LEADER = 4711
 

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 from core import World, call, enveloped, failure, notification, request, result
 
-from mcpagg_runtime.base.client import Client
-from mcpagg_runtime.base.jsontext import obj
-from mcpagg_runtime.base.message import request as composed
-from mcpagg_runtime.serve import instances as module
-from mcpagg_runtime.serve.attribution import ALONE_SECONDS, LATE_SECONDS
-from mcpagg_runtime.serve.child import LOST_LOG, NOT_KNOWN, Child
-from mcpagg_runtime.serve.instances import NOT_SHARED, SPARE_SECONDS
-from mcpagg_runtime.serve.lifecycle import STARTING
-from mcpagg_runtime.serve.open_requests import ANSWER_SECONDS
+from mcpagg_runtime.clients.client import Client
+from mcpagg_runtime.messages.jsontext import obj
+from mcpagg_runtime.messages.message import request as composed
+from mcpagg_runtime.servers import instances as module
+from mcpagg_runtime.servers.attribution import ALONE_SECONDS, LATE_SECONDS
+from mcpagg_runtime.servers.child import LOST_LOG, NOT_KNOWN, Child
+from mcpagg_runtime.servers.instances import NOT_SHARED, SPARE_SECONDS
+from mcpagg_runtime.servers.lifecycle import STARTING
+from mcpagg_runtime.servers.open_requests import ANSWER_SECONDS
 
 ASK = {"mode": "form", "message": "Which?"}
 ABLE: dict[str, Any] = {"elicitation": {}}
@@ -463,8 +463,8 @@ def test_a_request_that_is_about_no_call_waits_for_nobody() -> None:
 
 
 def test_a_flood_of_questions_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcpagg_runtime.serve.server_requests.MAXIMUM_OPEN_REQUESTS", 3)
-    monkeypatch.setattr("mcpagg_runtime.serve.server_requests.MAXIMUM_HELD_REQUESTS", 2)
+    monkeypatch.setattr("mcpagg_runtime.servers.server_requests.MAXIMUM_OPEN_REQUESTS", 3)
+    monkeypatch.setattr("mcpagg_runtime.servers.server_requests.MAXIMUM_HELD_REQUESTS", 2)
     shared, _, number, second = both_at_work()
     for identifier in range(4):
         shared.asks(identifier=identifier)

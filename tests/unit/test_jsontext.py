@@ -8,7 +8,7 @@ import pytest
 
 from mcpagg.jsontext import dumps, loads
 from mcpagg.literal import json_line
-from mcpagg_runtime.base.jsontext import Malformed
+from mcpagg_runtime.messages.jsontext import Malformed
 
 
 @pytest.mark.parametrize(

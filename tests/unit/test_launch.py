@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from mcpagg_runtime.rare.needs import unset, uses
-from mcpagg_runtime.spawn.launch import (
+from mcpagg_runtime.launch.launch import (
     Launch,
     Location,
     MissingVariables,
     mentioned,
     prepare,
 )
-from mcpagg_runtime.spawn.variables import BadUrl, parse_env_file
+from mcpagg_runtime.launch.needs import unset, uses
+from mcpagg_runtime.launch.variables import BadUrl, parse_env_file
 from mcpagg_runtime.start.opening import ABOVE
 
 ENVIRON = {"PATH": "/bin", "HOME": "/home/me", "TOKEN": "secret-1", "OTHER": "secret-2"}

@@ -28,25 +28,15 @@ WITH_IO = {
     "start.main",
     "start.embedded",
     "start.waiting",
-    "base.running",
-    "base.writer",
-    "base.polling",
-    "base.standard",
-    "base.stdio",
-    "base.threads",
-    "serve.engine",
-    "serve.supervisor",
-    "serve.timer",
-    "rare.write_queue",
-    "rare.memory",
-    "rare.needs",
-    "rare.reasons",
-    "serve.process",
+    "launch.approval",
+    "launch.launch",
+    "launch.needs",
+    "launch.platforms",
+    "launch.windows_programs",
     *(
         name
         for name in MODULES
-        if name.startswith(("http.", "remote.", "spawn.", "tool.", "windows."))
-        and name not in {"spawn.nesting", "spawn.urls", "spawn.variables"}
+        if name.startswith(("http.", "processes.", "remote.", "stdio.", "tool."))
     ),
 }
 """Modules that do I/O. All others are the core: they read no clock and start nothing."""
@@ -64,7 +54,7 @@ DOORS = {
 }
 """What brings I/O, time or threads into a module."""
 
-OPTIONAL = {"http.serving": "uvicorn", "tool.call_log": "opentelemetry"}
+OPTIONAL = {"http.serving": "uvicorn", "stdio.call_log": "opentelemetry"}
 """What is somebody else's, and imported within functions alone, where it is there and asked for."""
 
 OTHER_VERSIONS = {"_sha2", "_sha256"}
@@ -150,9 +140,9 @@ def test_a_start_compiles_no_module_that_it_does_not_need() -> None:
 
 
 def test_a_list_needs_no_server_however_its_entries_are_rewritten() -> None:
-    for module in ("views.entries", "views.addresses"):
+    for module in ("lists.entries", "plan.addresses"):
         needed = {own(found[1]) for found in imports(MODULES[module], top=True)}
-        assert {name.partition(".")[0] for name in needed if name} <= {"start", "base"}
+        assert {name.partition(".")[0] for name in needed if name} <= {"start", "messages", "plan"}
 
 
 @pytest.mark.parametrize("name", sorted(set(MODULES) - WITH_IO))

@@ -17,10 +17,11 @@ from core import (
     result,
 )
 
-from mcpagg_runtime.base.client import Client
-from mcpagg_runtime.base.protocol import LEGACY, TASKS
-from mcpagg_runtime.serve.effects import FOREVER
-from mcpagg_runtime.serve.lifecycle import (
+from mcpagg_runtime.clients.client import Client
+from mcpagg_runtime.messages.protocol import LEGACY, TASKS
+from mcpagg_runtime.routing.router import MAXIMUM_IN_BACKGROUND, MAXIMUM_STARTING
+from mcpagg_runtime.servers.effects import FOREVER
+from mcpagg_runtime.servers.lifecycle import (
     CREATED,
     DOWN,
     MAXIMUM_FAILURES,
@@ -30,7 +31,6 @@ from mcpagg_runtime.serve.lifecycle import (
     TRANSITIONS,
     IllegalTransition,
 )
-from mcpagg_runtime.serve.router import MAXIMUM_IN_BACKGROUND, MAXIMUM_STARTING
 
 MANY = {f"s{number:02}": ["t"] for number in range(12)}
 

@@ -14,8 +14,8 @@ from mcpagg.options import Options
 from mcpagg.problems import NameClash
 from mcpagg.relocation import launch_rows
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
-from mcpagg_runtime.base.catalogue import SKILLS
-from mcpagg_runtime.base.protocol import TASKS
+from mcpagg_runtime.lists.catalogue import SKILLS
+from mcpagg_runtime.messages.protocol import TASKS
 
 MODERN, LEGACY = "2026-07-28", "2025-11-25"
 

@@ -8,9 +8,9 @@ import pytest
 from core import TOOLS_CHANGED, Json, World, call, failure, notification, request, result, tool
 from drifting import drifted, pages
 
-from mcpagg_runtime.base.protocol import PAGES
-from mcpagg_runtime.serve.listing import MAXIMUM_PAGES
-from mcpagg_runtime.serve.lists import CALM_SECONDS, LONGEST_PAUSE_SECONDS, SETTLE_SECONDS
+from mcpagg_runtime.lists.listing import MAXIMUM_PAGES
+from mcpagg_runtime.messages.protocol import PAGES
+from mcpagg_runtime.servers.lists import CALM_SECONDS, LONGEST_PAUSE_SECONDS, SETTLE_SECONDS
 
 # --- When the list is read ------------------------------------------------------------------
 

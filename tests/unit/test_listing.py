@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from mcpagg.jsontext import loads
-from mcpagg_runtime.base.catalogue import PROMPTS, RESOURCES, TEMPLATES, TOOLS, Kind
-from mcpagg_runtime.base.jsontext import Malformed
-from mcpagg_runtime.serve import listing
-from mcpagg_runtime.serve.listing import (
+from mcpagg_runtime.lists import listing
+from mcpagg_runtime.lists.catalogue import PROMPTS, RESOURCES, TEMPLATES, TOOLS, Kind
+from mcpagg_runtime.lists.listing import (
     MAXIMUM_ENTRY_CHARACTERS,
     MAXIMUM_ENTRY_DEPTH,
     MAXIMUM_PAGES,
     Listing,
     unreadable,
 )
+from mcpagg_runtime.messages.jsontext import Malformed
 
 
 def read(*pages: str, kind: Kind = TOOLS) -> tuple[list[str], list[str]]:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from core import World, call, failure, notification, request, result
 
-from mcpagg_runtime.base.client import Client
-from mcpagg_runtime.base.jsontext import obj
-from mcpagg_runtime.base.message import request as composed
+from mcpagg_runtime.clients.client import Client
+from mcpagg_runtime.messages.jsontext import obj
+from mcpagg_runtime.messages.message import request as composed
 
 ASK = {"mode": "form", "message": "Which?"}
 

@@ -11,8 +11,8 @@ from core import result as answer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpagg_runtime.base.protocol import MODERN_VERSION
-from mcpagg_runtime.serve.masking import swapped
+from mcpagg_runtime.messages.protocol import MODERN_VERSION
+from mcpagg_runtime.servers.masking import swapped
 
 JSON = st.recursive(
     st.none() | st.integers() | st.booleans() | st.text(),

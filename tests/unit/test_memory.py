@@ -9,7 +9,7 @@ import pytest
 
 SCRIPT = """
 import os, resource, threading, time
-from mcpagg_runtime.rare import memory
+from mcpagg_runtime.processes import memory
 
 def resident():
     with open("/proc/self/statm") as file:

@@ -11,7 +11,7 @@ from mcp_types.methods import parse_server_result
 from pydantic import AnyUrl, TypeAdapter
 from shapes import ABSENT, RIGHT, Shaped, shaped
 
-from mcpagg_runtime.base.catalogue import (
+from mcpagg_runtime.lists.catalogue import (
     KINDS,
     PROMPTS,
     RESOURCES,
@@ -21,9 +21,9 @@ from mcpagg_runtime.base.catalogue import (
     Kind,
     wraps_output,
 )
-from mcpagg_runtime.serve.listing import Listing
-from mcpagg_runtime.serve.uris import is_absolute
-from mcpagg_runtime.views.entries import legacy_item
+from mcpagg_runtime.lists.entries import legacy_item
+from mcpagg_runtime.lists.listing import Listing
+from mcpagg_runtime.lists.uris import is_absolute
 
 LEGACY, MODERN = "2025-11-25", "2026-07-28"
 

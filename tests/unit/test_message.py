@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from mcpagg_runtime.base.jsontext import LARGE, Json, edited
-from mcpagg_runtime.base.message import (
+from mcpagg_runtime.messages.jsontext import LARGE, Json, edited
+from mcpagg_runtime.messages.message import (
     Message,
     failure,
     notification,

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from mcpagg_runtime.base.message import Fragment, Message
-from mcpagg_runtime.serve.messages import answered, read_line
+from mcpagg_runtime.messages.message import Fragment, Message
+from mcpagg_runtime.messages.reading import answered, read_line
 
 ANSWER = '{"jsonrpc":"2.0","id":7,"result":{"n":1}}'
 OTHER = '{"jsonrpc":"2.0","id":8,"result":{}}'

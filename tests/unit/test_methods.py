@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from core import INITIALIZED, Json, World, call, cancelled, enveloped, failure, request, result
 
-from mcpagg_runtime.base.catalogue import KINDS
-from mcpagg_runtime.base.client import Client
-from mcpagg_runtime.base.message import read_message
-from mcpagg_runtime.base.protocol import METHODS, Method
-from mcpagg_runtime.serve.child import Child
-from mcpagg_runtime.serve.unmatched import AnsweredNotifications
+from mcpagg_runtime.clients.client import Client
+from mcpagg_runtime.lists.catalogue import KINDS
+from mcpagg_runtime.messages.message import read_message
+from mcpagg_runtime.messages.protocol import METHODS, Method
+from mcpagg_runtime.servers.child import Child
+from mcpagg_runtime.servers.unmatched import AnsweredNotifications
 
 # --- Neither calls nor lists ----------------------------------------------------------------
 

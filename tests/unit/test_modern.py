@@ -9,8 +9,8 @@ import pytest
 
 from mcpagg.collector import merged_hints
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
-from mcpagg_runtime.base.message import failure
-from mcpagg_runtime.serve.lifecycle import knows_no_handshake, speaks_modern
+from mcpagg_runtime.messages.message import failure
+from mcpagg_runtime.servers.lifecycle import knows_no_handshake, speaks_modern
 
 MODERN = "2026-07-28"
 

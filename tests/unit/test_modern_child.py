@@ -33,7 +33,7 @@ from modern_children import (
     required,
 )
 
-from mcpagg_runtime.base.protocol import (
+from mcpagg_runtime.messages.protocol import (
     CAPABILITIES_KEY,
     INFO_KEY,
     LEGACY,
@@ -43,7 +43,7 @@ from mcpagg_runtime.base.protocol import (
     SERVER_KEY,
     VERSION_KEY,
 )
-from mcpagg_runtime.serve.lifecycle import DOWN, READY
+from mcpagg_runtime.servers.lifecycle import DOWN, READY
 
 SIGNED: Json = {"_meta": {SERVER_KEY: TEST_INFO}}
 

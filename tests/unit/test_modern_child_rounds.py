@@ -98,7 +98,7 @@ def test_rounds_are_bounded() -> None:
 
 
 def test_only_so_much_input_is_asked_for_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcpagg_runtime.serve.server_requests.MAXIMUM_OPEN_REQUESTS", 2)
+    monkeypatch.setattr("mcpagg_runtime.servers.server_requests.MAXIMUM_OPEN_REQUESTS", 2)
     scene = Scene()
     asked = scene.asked(j=elicitation(), k=elicitation(), m=elicitation())
     assert [one["method"] for one in asked] == ["elicitation/create"] * 2

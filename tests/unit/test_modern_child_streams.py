@@ -21,9 +21,9 @@ from core import (
 )
 from modern_children import FACTS, Scene, envelope
 
-from mcpagg_runtime.base.client import Client
-from mcpagg_runtime.base.protocol import SUBSCRIPTION_KEY
-from mcpagg_runtime.serve.child import Child
+from mcpagg_runtime.clients.client import Client
+from mcpagg_runtime.messages.protocol import SUBSCRIPTION_KEY
+from mcpagg_runtime.servers.child import Child
 
 STREAM = "subscriptions/listen"
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"

@@ -22,8 +22,8 @@ from core import (
 )
 from modern_clients import ACCEPTED, SIGNED, Scene, complete, log, modern_call
 
-from mcpagg_runtime.base.client import ModernRequest
-from mcpagg_runtime.base.protocol import LEVEL_KEY
+from mcpagg_runtime.clients.client import ModernRequest
+from mcpagg_runtime.messages.protocol import LEVEL_KEY
 
 # --- Calls ----------------------------------------------------------------------------------
 

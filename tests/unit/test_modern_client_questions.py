@@ -23,7 +23,7 @@ from core import (
 )
 from modern_clients import ACCEPTED, DENIED, FORM, SIGNED, Scene, complete, modern_call
 
-from mcpagg_runtime.base.protocol import CAPABILITIES_KEY
+from mcpagg_runtime.messages.protocol import CAPABILITIES_KEY
 from mcpagg_runtime.modern import client as modern_client
 from mcpagg_runtime.modern.client import SUSPENDED_SECONDS
 

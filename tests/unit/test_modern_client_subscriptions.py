@@ -8,11 +8,11 @@ import pytest
 from core import Json, World, cancelled, enveloped, failure, notification, request, result
 from modern_clients import listen, log
 
-from mcpagg_runtime.base.client import Client
-from mcpagg_runtime.base.protocol import SUBSCRIPTION_KEY
+from mcpagg_runtime.clients.client import Client
+from mcpagg_runtime.messages.protocol import SUBSCRIPTION_KEY
 from mcpagg_runtime.modern.subscriptions import ACKNOWLEDGE_SECONDS
-from mcpagg_runtime.serve.child import Child
-from mcpagg_runtime.serve.lifecycle import QUEUED, STARTING
+from mcpagg_runtime.servers.child import Child
+from mcpagg_runtime.servers.lifecycle import QUEUED, STARTING
 
 WATCHED: Json = {"resources": {"subscribe": True, "listChanged": True}}
 UPDATED = "notifications/resources/updated"

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from mcpagg_runtime.rare.names import PORTABLE_LIMIT, exposed_name, portable_names, prefix_of
-from mcpagg_runtime.serve.listing import offered
+from mcpagg_runtime.lists.listing import offered
+from mcpagg_runtime.plan.names import PORTABLE_LIMIT, exposed_name, portable_names, prefix_of
 
 
 def test_the_exposed_name_is_key_separator_tool_as_written() -> None:

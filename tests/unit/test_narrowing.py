@@ -9,11 +9,11 @@ import pytest
 from core import Json, World, call, enveloped, plan, request, tool
 
 from mcpagg.overlays import merged
-from mcpagg_runtime.base.answers import Answers
-from mcpagg_runtime.base.plan import Plan
-from mcpagg_runtime.serve.lists import SETTLE_SECONDS
-from mcpagg_runtime.views.entries import overlaid
-from mcpagg_runtime.views.narrowing import DEFAULT_PROFILE, choose, narrowed, profile_names
+from mcpagg_runtime.clients.answers import Answers
+from mcpagg_runtime.clients.profiles import DEFAULT_PROFILE, choose, narrowed, profile_names
+from mcpagg_runtime.lists.entries import overlaid
+from mcpagg_runtime.plan.plan import Plan
+from mcpagg_runtime.servers.lists import SETTLE_SECONDS
 
 SERVERS = {"db": ["query", "drop"], "web": ["fetch"], "docs": []}
 SALES = {"db": ["query"], "docs": []}

@@ -8,8 +8,8 @@ import json
 import pytest
 from core import World
 
-from mcpagg_runtime.rare.needs import endless
-from mcpagg_runtime.spawn.nesting import data_digest, identity, standing_above, with_identity
+from mcpagg_runtime.launch.needs import endless
+from mcpagg_runtime.launch.nesting import data_digest, identity, standing_above, with_identity
 from mcpagg_runtime.start.opening import ABOVE
 
 TABLES = {"name": "é \ud800", "servers": '{"a": {}}', "snapshot": {"b": {"tools": "[]"}, "a": {}}}

@@ -11,9 +11,9 @@ import pytest
 from core import World, call, enveloped
 from remotes import PATIENCE, Remote, Request, Talk
 
-from mcpagg_runtime.base.jsontext import LARGE
-from mcpagg_runtime.base.message import read_message
-from mcpagg_runtime.base.protocol import MODERN_VERSION
+from mcpagg_runtime.messages.jsontext import LARGE
+from mcpagg_runtime.messages.message import read_message
+from mcpagg_runtime.messages.protocol import MODERN_VERSION
 
 SMALL, BIG = "x", "é\u2028" * LARGE
 ERAS = ("legacy", "modern")

@@ -15,7 +15,7 @@ from mcpagg.config import read_config
 from mcpagg.config.dialects import DIALECTS
 from mcpagg.pasting import FORMS, TO_FILL, Start, start_of, to_paste
 from mcpagg.spec import ServerSpec
-from mcpagg_runtime.spawn.variables import resolve
+from mcpagg_runtime.launch.variables import resolve
 
 TOKEN = "s3cret-value-0123456789"  # noqa: S105
 ENTRY = {"env": {"KEY": "${SOME_TOKEN}", "REGION": "${AREA:-eu}"}, "args": ["${OTHER}"]}

@@ -15,34 +15,33 @@ import pytest
 from shells import runs
 from wire import TIMEOUT
 
-from mcpagg_runtime.base import stdio, threads, writer
-from mcpagg_runtime.base.polling import Stopped
-from mcpagg_runtime.base.writer import Writer
-from mcpagg_runtime.rare import write_queue
-from mcpagg_runtime.rare.reasons import (
-    crashed,
-    describe,
-    how_ended,
-    not_found,
-    where_to_find,
-)
-from mcpagg_runtime.spawn import launch
-from mcpagg_runtime.spawn.launch import prepare
-from mcpagg_runtime.spawn.platforms import (
+from mcpagg_runtime.launch import launch
+from mcpagg_runtime.launch.launch import prepare
+from mcpagg_runtime.launch.platforms import (
     find_program,
     own_folder,
     variable_key,
 )
-from mcpagg_runtime.tool.commands import log_name
-from mcpagg_runtime.windows import input as windows_input
-from mcpagg_runtime.windows.files import open_to_append
-from mcpagg_runtime.windows.programs import (
+from mcpagg_runtime.launch.windows_programs import (
     LONGEST_LINE,
     batch_line,
     find_windows_program,
     is_batch_file,
     shell_command,
 )
+from mcpagg_runtime.processes import threads, writer
+from mcpagg_runtime.processes.polling import Stopped
+from mcpagg_runtime.processes.reasons import (
+    crashed,
+    describe,
+    how_ended,
+    not_found,
+    where_to_find,
+)
+from mcpagg_runtime.processes.writer import Writer
+from mcpagg_runtime.stdio import stdio, windows_input
+from mcpagg_runtime.stdio.log_file import log_name
+from mcpagg_runtime.stdio.windows_files import open_to_append
 
 FILES = {
     "c:\\node\\npx",  # what node lays beside it, for a shell of another system
@@ -287,7 +286,7 @@ def test_a_pipe_stays_blocking_where_nothing_can_wait_for_it(
         assert len(pipe.readline()) == (1 << 21) + 1
     assert out.flush(TIMEOUT)
     out.close()
-    assert max(sizes) == write_queue.PIECE  # so that a slow reader is seen to read
+    assert max(sizes) == writer.PIECE  # so that a slow reader is seen to read
 
 
 @pytest.fixture

@@ -13,10 +13,10 @@ import pytest
 from core import Json
 from goldens import GOLDEN, cases, emitted
 
-from mcpagg_runtime.base.answers import Answers, answer_line
-from mcpagg_runtime.base.client import Client
-from mcpagg_runtime.base.message import Message
-from mcpagg_runtime.base.plan import Plan
+from mcpagg_runtime.clients.answers import Answers, answer_line
+from mcpagg_runtime.clients.client import Client
+from mcpagg_runtime.messages.message import Message
+from mcpagg_runtime.plan.plan import Plan
 from mcpagg_runtime.start import main, waiting
 from mcpagg_runtime.start.greeting import REFUSE_COLON
 from mcpagg_runtime.start.main import Prepared

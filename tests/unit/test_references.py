@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcpagg_runtime.spawn.variables import MissingVariable, references, resolve
+from mcpagg_runtime.launch.variables import MissingVariable, references, resolve
 
 VALUES = {"X": "1", "EMPTY": "", "LONG_NAME2": "2"}
 

@@ -6,10 +6,10 @@ from typing import Any, cast
 
 import pytest
 
-from mcpagg_runtime.base.message import request
+from mcpagg_runtime.messages.message import request
+from mcpagg_runtime.messages.param_headers import modern_headers
 from mcpagg_runtime.remote.connections import Address, proxy_for
 from mcpagg_runtime.remote.transfers import HttpClient
-from mcpagg_runtime.serve.repeated import modern_headers
 
 
 @pytest.mark.parametrize(

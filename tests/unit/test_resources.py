@@ -18,11 +18,11 @@ from core import (
     tool,
 )
 
-from mcpagg_runtime.base.client import Client
-from mcpagg_runtime.base.message import read_message
-from mcpagg_runtime.serve import uris
-from mcpagg_runtime.serve.child import Child
-from mcpagg_runtime.serve.uris import Origins
+from mcpagg_runtime.clients.client import Client
+from mcpagg_runtime.lists import uris
+from mcpagg_runtime.lists.uris import Origins
+from mcpagg_runtime.messages.message import read_message
+from mcpagg_runtime.servers.child import Child
 
 HAS: Json = {"tools": {}, "resources": {"subscribe": True}, "completions": {}}
 DECLARED: Json = {"resources": {"subscribe": True}, "completions": {}}

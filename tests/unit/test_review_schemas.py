@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mcpagg.ordering import equal
 from mcpagg.review.schemas import BREAKING, COMPATIBLE, EFFECTS, SchemaChange, schema_changes
-from mcpagg_runtime.rare.drift import member_class
+from mcpagg_runtime.lists.differences import member_class
 
 Json = dict[str, Any]
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from mcpagg_runtime.rare.secrecy import (
+from mcpagg_runtime.launch.secrecy import (
     LIKELY,
     NOTHING,
     SURE,

@@ -20,7 +20,7 @@ from core import (
     result,
 )
 
-from mcpagg_runtime.base.protocol import CANCELLED, PROGRESS
+from mcpagg_runtime.messages.protocol import CANCELLED, PROGRESS
 
 SAMPLING: Json = {"sampling": {}}
 

@@ -20,10 +20,10 @@ from core import plan
 import mcpagg
 import mcpagg_runtime
 from mcpagg import printing
-from mcpagg_runtime.base.answers import Answers
-from mcpagg_runtime.base.standard import complain
-from mcpagg_runtime.rare.secrecy import Redactor, shown
-from mcpagg_runtime.serve.engine import Engine
+from mcpagg_runtime.clients.answers import Answers
+from mcpagg_runtime.launch.secrecy import Redactor, shown
+from mcpagg_runtime.stdio.engine import Engine
+from mcpagg_runtime.stdio.standard import complain
 from mcpagg_runtime.tool.calling import Files
 from mcpagg_runtime.tool.printing import print_json, print_lines
 
@@ -35,9 +35,9 @@ NAMED |= {f"sys.__{name}__" for name in ("stdout", "stderr")}
 
 WAYS = {
     # Lines for people. These make them safe themselves.
-    "runtime.base.standard.complain": "shown",
-    "runtime.base.standard.open_standard_files": "nothing is written",
-    "runtime.serve.engine.Engine.__init__": "descriptor 2, written to by `say` alone: shown",
+    "runtime.stdio.standard.complain": "shown",
+    "runtime.stdio.standard.open_standard_files": "nothing is written",
+    "runtime.stdio.engine.Engine.__init__": "descriptor 2, written to by `say` alone: shown",
     "runtime.tool.printing._written": "print_lines: shown; print_json: escaped",
     "runtime.tool.printing.flush_output": "nothing new is written",
     "runtime.tool.printing._configure": "nothing is written",
@@ -50,31 +50,31 @@ WAYS = {
     "compiler.login._Redirect.send": "the browser: a URL that `refuse_unsafe` has let pass",
     "compiler.login._Redirect._serve": "a page that has no text of anybody's",
     # Logs and documents for programs.
-    "runtime.tool.commands._log": "JSON in ASCII; reasons are shown",
-    "runtime.tool.commands._opened": "the log, where the user wants it",
+    "runtime.stdio.log_file.open_log_at": "JSON in ASCII; reasons are shown",
+    "runtime.stdio.log_file._opened": "the log, where the user wants it",
     "runtime.tool.calling.Files": "the folder that the caller names; names in it are ours",
-    "runtime.tool.approval.signer_of": "a signature of ours, for ssh-keygen",
-    "runtime.tool.approval._alternatives": "the user's own file of signers, for ssh-keygen",
+    "runtime.launch.approval.signer_of": "a signature of ours, for ssh-keygen",
+    "runtime.launch.approval._alternatives": "the user's own file of signers, for ssh-keygen",
     "runtime.remote.login": "JSON in ASCII, in the user's state folder, under a digest",
     "compiler.output": "FILE and its other forms, where the user wants them",
     "compiler.results": "the same",
     "compiler.kept": "the user's cache, for the user alone; no value of a variable: see `leaks`",
     # The protocol.
-    "runtime.base.stdio": "messages",
-    "runtime.base.writer.Writer": "messages, and lines that were made safe",
-    "runtime.rare.write_queue.WriteQueue": "the same",
-    "runtime.serve.process": "messages",
+    "runtime.stdio.stdio": "messages",
+    "runtime.processes.writer.Writer": "messages, and lines that were made safe",
+    "runtime.processes.writer.WriteQueue": "the same",
+    "runtime.processes.process": "messages",
     "runtime.start.main": "messages",
     "runtime.http": "messages",
 }
 """Every function, class or module that writes, and what makes that safe."""
 
 COMPLAINING = {
-    "runtime.base.standard",
-    "runtime.base.stdio",
+    "runtime.stdio.standard",
+    "runtime.stdio.stdio",
     "runtime.http.app",
     "runtime.http.serving",
-    "runtime.tool.approval",
+    "runtime.stdio.log_file",
     "runtime.tool.calling",
     "runtime.tool.commands",
     "runtime.tool.printing",
@@ -147,7 +147,7 @@ def test_only_one_method_writes_to_the_stderr_of_an_engine() -> None:
         return is_send and ast.unparse(node) == "self._stderr.send"
 
     senders = [way for module, tree in sources() for way in found(module, tree, sends)]
-    assert senders == ["runtime.serve.engine.Engine.say"]
+    assert senders == ["runtime.stdio.engine.Engine.say"]
 
 
 # --- What they make of what is hostile --------------------------------------------------------

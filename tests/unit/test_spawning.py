@@ -11,10 +11,10 @@ from typing import Any, cast
 import pytest
 from proxies import posix
 
-from mcpagg_runtime.serve.supervisor import Supervisor
-from mcpagg_runtime.spawn.launch import Launch
-from mcpagg_runtime.spawn.spawning import Spawned, spawn
+from mcpagg_runtime.launch.launch import Launch
+from mcpagg_runtime.processes.spawning import Spawned, spawn
 from mcpagg_runtime.start import embedded
+from mcpagg_runtime.stdio.supervisor import Supervisor
 
 
 def descriptors() -> list[str]:

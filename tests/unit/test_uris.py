@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from mcpagg_runtime.base.templates import fits
+from mcpagg_runtime.plan.uri_templates import fits
 
 
 @pytest.mark.parametrize(

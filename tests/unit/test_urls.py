@@ -10,10 +10,10 @@ from configs import read
 
 from mcpagg.environment import check_environment
 from mcpagg.problems import EnvironmentFault
+from mcpagg_runtime.launch.launch import prepare
+from mcpagg_runtime.launch.urls import filled_url, resolve_url
+from mcpagg_runtime.launch.variables import BadUrl, MissingVariable
 from mcpagg_runtime.remote.connections import Address
-from mcpagg_runtime.spawn.launch import prepare
-from mcpagg_runtime.spawn.urls import filled_url, resolve_url
-from mcpagg_runtime.spawn.variables import BadUrl, MissingVariable
 
 ODD = [
     *("x@127.0.0.1:4909/zz", "abc/def-secret", "sec#ret", "sec?ret", "p@s/s:w", "per%41cent"),

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from mcpagg_runtime.base import message as lines_of
-from mcpagg_runtime.base.jsontext import (
+from mcpagg_runtime.messages import message as lines_of
+from mcpagg_runtime.messages.jsontext import (
     Malformed,
     NotAnObject,
     elements,
@@ -15,7 +15,7 @@ from mcpagg_runtime.base.jsontext import (
     place_of,
     spliced,
 )
-from mcpagg_runtime.base.message import (
+from mcpagg_runtime.messages.message import (
     Lines,
     decode,
     error,

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 from wire import TIMEOUT
 
-from mcpagg_runtime.base.polling import hung_up
-from mcpagg_runtime.base.writer import Writer
-from mcpagg_runtime.rare import write_queue
+from mcpagg_runtime.processes import writer as write_queue
+from mcpagg_runtime.processes.polling import hung_up
+from mcpagg_runtime.processes.writer import Writer
 
 BOUND = 1 << 20
 

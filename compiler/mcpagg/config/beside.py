@@ -33,7 +33,7 @@ from mcpagg.config.restrictions import (
     says_nothing,
 )
 from mcpagg.problems import some
-from mcpagg_runtime.rare.secrecy import words_of
+from mcpagg_runtime.launch.secrecy import words_of
 
 _OF_SERVERS = re.compile(r"(?:^| )(?:mcp|servers?(?: |$)|tools?(?: |$))")
 _SHOWN = 6

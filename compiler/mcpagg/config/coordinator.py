@@ -18,8 +18,8 @@ from mcpagg.config.findings import Place, quoted
 from mcpagg.config.restrictions import report_unknown
 from mcpagg.config.validation import place_of, validated
 from mcpagg.spec import Composite, Mask, ServerSpec, Subtool
-from mcpagg_runtime.spawn.launch import Location
-from mcpagg_runtime.spawn.variables import references
+from mcpagg_runtime.launch.launch import Location
+from mcpagg_runtime.launch.variables import references
 
 if TYPE_CHECKING:
     from mcpagg.config import models

@@ -17,7 +17,8 @@ from typing import NamedTuple
 
 from mcpagg.config.findings import quoted
 from mcpagg.spec import ServerSpec
-from mcpagg_runtime.rare.secrecy import (
+from mcpagg_runtime.launch.launch import Location, strings
+from mcpagg_runtime.launch.secrecy import (
     LIKELY,
     NOTHING,
     PASSWORDS,
@@ -25,8 +26,7 @@ from mcpagg_runtime.rare.secrecy import (
     promise,
     words_of,
 )
-from mcpagg_runtime.spawn.launch import Location, strings
-from mcpagg_runtime.spawn.variables import references, resolve
+from mcpagg_runtime.launch.variables import references, resolve
 
 
 class Credential(NamedTuple):

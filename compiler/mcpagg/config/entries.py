@@ -26,7 +26,7 @@ from mcpagg.config.readers import Filter, command_line, text
 from mcpagg.config.restrictions import SWITCHES, is_off, refuse_within, report_unknown
 from mcpagg.options import CONNECT_SECONDS
 from mcpagg.spec import OAuth, ServerSpec, Transport
-from mcpagg_runtime.spawn.launch import Location
+from mcpagg_runtime.launch.launch import Location
 
 STDIO_FIELDS = ("command", "args", "env", "env_file", "cwd")
 REMOTE_FIELDS = ("url", "headers", "token", "token header", "token format", "token scheme", "oauth")

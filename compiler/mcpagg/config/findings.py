@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from mcpagg.problems import Problem
 from mcpagg.spec import ServerSpec
-from mcpagg_runtime.spawn.launch import Location
+from mcpagg_runtime.launch.launch import Location
 
 COMMENTS = ("//", "#")
 """What begins a key of ours that is no mistake, but a comment."""

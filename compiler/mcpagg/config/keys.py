@@ -10,7 +10,7 @@ from mcpagg.config import readers
 from mcpagg.config.readers import Reader
 from mcpagg.config.restrictions import is_harmless
 from mcpagg.spec import Transport
-from mcpagg_runtime.rare.secrecy import words_of
+from mcpagg_runtime.launch.secrecy import words_of
 
 
 class Key(NamedTuple):

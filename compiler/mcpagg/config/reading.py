@@ -33,7 +33,7 @@ from mcpagg.config.variables import ClientVariables, look_alikes, password_input
 from mcpagg.literal import is_visible
 from mcpagg.problems import ConfigError, Problem
 from mcpagg.spec import ProxySpec, ServerSpec
-from mcpagg_runtime.spawn.launch import Location, strings
+from mcpagg_runtime.launch.launch import Location, strings
 
 _PLUGIN = b"_PLUGIN_ROOT}"
 """What ends a reference to the folder of a plugin, as all clients spell it."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from mcpagg.config.findings import Place
 from mcpagg.problems import meant
-from mcpagg_runtime.rare.secrecy import NOTHING, promise, words_of
+from mcpagg_runtime.launch.secrecy import NOTHING, promise, words_of
 
 SWITCHES = {
     "disabled": True,

@@ -21,7 +21,7 @@ from mcpagg.config.readers import switch
 from mcpagg.config.restrictions import SWITCHES
 from mcpagg.problems import ConfigError, Problem, meant
 from mcpagg.spec import LeftOut, Pattern, ProxySpec, ServerSpec
-from mcpagg_runtime.spawn.launch import Location
+from mcpagg_runtime.launch.launch import Location
 
 _RULES = ("serverName", "serverCommand", "serverUrl")
 """What a rule of Claude's lists of servers has one of."""

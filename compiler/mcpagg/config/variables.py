@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mcpagg.config.findings import Place, quoted
-from mcpagg_runtime.rare.secrecy import NOTHING, promise
-from mcpagg_runtime.spawn.launch import BASIC_VARIABLES, Location
-from mcpagg_runtime.spawn.variables import CONFIG_FOLDER
+from mcpagg_runtime.launch.launch import BASIC_VARIABLES, Location
+from mcpagg_runtime.launch.secrecy import NOTHING, promise
+from mcpagg_runtime.launch.variables import CONFIG_FOLDER
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _UNCLOSED = rf"\A(?:os\.environ/)(?P<whole>{_NAME})\Z|\$env:(?P<colon>{_NAME})|\$(?P<bare>{_NAME})"

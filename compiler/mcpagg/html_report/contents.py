@@ -20,8 +20,8 @@ from mcpagg.listed import ListedItem, listed_items
 from mcpagg.literal import HIDDEN, json_line, json_text
 from mcpagg.pointers import strings
 from mcpagg.profiles import DEFAULT
-from mcpagg_runtime.base.catalogue import KINDS, PROMPTS, TOOLS, Kind
-from mcpagg_runtime.serve.listing import offered
+from mcpagg_runtime.lists.catalogue import KINDS, PROMPTS, TOOLS, Kind
+from mcpagg_runtime.lists.listing import offered
 
 if TYPE_CHECKING:
     from mcpagg.compilation import Compilation

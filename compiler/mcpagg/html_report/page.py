@@ -21,7 +21,7 @@ from mcpagg import __version__
 from mcpagg.costs import tokens
 from mcpagg.html_report.contents import Contents, Server, contents
 from mcpagg.literal import HIDDEN
-from mcpagg_runtime.spawn.variables import dollars
+from mcpagg_runtime.launch.variables import dollars
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ from mcpagg.lint.letters import as_read
 from mcpagg.lint.schemas import SchemaFault, every_schema, schema_faults
 from mcpagg.pointers import strings
 from mcpagg.problems import Problem
-from mcpagg_runtime.base.catalogue import KINDS
+from mcpagg_runtime.lists.catalogue import KINDS
 
 KIND_OF = {kind.name[:-1]: kind for kind in KINDS}
 

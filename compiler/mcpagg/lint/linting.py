@@ -15,7 +15,7 @@ from mcpagg.options import Options
 from mcpagg.problems import ConfigError, Problem, count, meant, some
 from mcpagg.snapshot import Snapshot
 from mcpagg.spec import ProxySpec
-from mcpagg_runtime.serve.listing import is_hidden
+from mcpagg_runtime.lists.listing import is_hidden
 
 RULES = (
     validity.refused_entry,

@@ -16,8 +16,8 @@ from typing import Any
 
 from mcpagg.lint.finding import KIND_OF, Hit, Offer, Surface, rule
 from mcpagg.pointers import escaped
-from mcpagg_runtime.base.protocol import MODERN_VERSION
-from mcpagg_runtime.serve.mending import WRONG, Unmendable, named, wrong
+from mcpagg_runtime.lists.mending import WRONG, Unmendable, named, wrong
+from mcpagg_runtime.messages.protocol import MODERN_VERSION
 
 # Of `strict` functions, which the Responses API makes of all:
 # https://developers.openai.com/api/docs/guides/structured-outputs#supported-schemas

@@ -21,8 +21,8 @@ from mcpagg.recorded import Contents
 from mcpagg.review.schemas import schema_changes
 from mcpagg.review.values import ABSENT, alike, became, differing
 from mcpagg.snapshot import ChildSnapshot, Json
-from mcpagg_runtime.base.catalogue import KINDS, PROMPTS, Kind
-from mcpagg_runtime.rare.drift import arguments_schema, member_class
+from mcpagg_runtime.lists.catalogue import KINDS, PROMPTS, Kind
+from mcpagg_runtime.lists.differences import arguments_schema, member_class
 
 
 @dataclass(frozen=True, slots=True)

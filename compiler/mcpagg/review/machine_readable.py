@@ -19,7 +19,7 @@ from mcpagg.review.changes import Change, ServerSummary
 from mcpagg.review.describing import describe_place, in_short, values, visible
 from mcpagg.review.reviewing import Review
 from mcpagg.review.values import ABSENT
-from mcpagg_runtime.base.catalogue import KINDS
+from mcpagg_runtime.lists.catalogue import KINDS
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 LEVELS = {

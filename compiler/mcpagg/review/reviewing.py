@@ -24,8 +24,8 @@ from mcpagg.review.changes import (
 )
 from mcpagg.review.values import ABSENT
 from mcpagg.spec import ServerSpec
-from mcpagg_runtime.spawn.launch import strings
-from mcpagg_runtime.spawn.variables import references
+from mcpagg_runtime.launch.launch import strings
+from mcpagg_runtime.launch.variables import references
 
 if TYPE_CHECKING:
     from mcpagg.compilation import Compilation

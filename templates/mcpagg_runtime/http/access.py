@@ -10,15 +10,15 @@ import hmac
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.http.exchange import Refused, plain_path
-from mcpagg_runtime.spawn.variables import MissingVariable, resolve
+from mcpagg_runtime.launch.variables import MissingVariable, resolve
 from mcpagg_runtime.start.opening import LOG_LEVEL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from mcpagg_runtime.base.plan import Plan
     from mcpagg_runtime.http.exchange import Exchange
+    from mcpagg_runtime.plan.plan import Plan
 
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 DEFAULT_HOST = "127.0.0.1"

@@ -14,26 +14,27 @@ from functools import partial
 from time import monotonic, time
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.jsontext import obj
-from mcpagg_runtime.base.plan import Plan
-from mcpagg_runtime.base.protocol import INTERNAL_ERROR
-from mcpagg_runtime.base.standard import complain
 from mcpagg_runtime.http.access import BadSetting, Guard, Settings, preflight
 from mcpagg_runtime.http.bridge import Bridge, CannotStart
 from mcpagg_runtime.http.endpoints import POST_PATH, STREAM_PATH, Endpoints, Stateless
 from mcpagg_runtime.http.exchange import Exchange, Gone, Refused
 from mcpagg_runtime.http.sessions import Sessions
-from mcpagg_runtime.spawn.platforms import own_folder
+from mcpagg_runtime.launch.platforms import own_folder
+from mcpagg_runtime.messages.jsontext import obj
+from mcpagg_runtime.messages.printable import where
+from mcpagg_runtime.messages.protocol import INTERNAL_ERROR
+from mcpagg_runtime.plan.plan import Plan
 from mcpagg_runtime.start.opening import ENDING, LOG_DIRECTORY
 from mcpagg_runtime.start.values import quote
-from mcpagg_runtime.tool.commands import open_log
+from mcpagg_runtime.stdio.log_file import open_log
+from mcpagg_runtime.stdio.standard import complain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
     from mcpagg_runtime.http.exchange import Receive, Scope, Send
-    from mcpagg_runtime.serve.engine import Log
+    from mcpagg_runtime.stdio.engine import Log
 
 HEALTH_PATH = "/health"
 # How often it is looked which sessions are idle.
@@ -260,8 +261,6 @@ class HttpApp:
         except Refused as refusal:
             await self._refuse(exchange, refusal)
         except Exception as fault:
-            from mcpagg_runtime.rare.secrecy import where
-
             complain(f"{self._plan.name}: internal fault: {where(fault)}")
             text = f"Internal fault: {where(fault)}"
             await self._refuse(exchange, Refused(500, text, INTERNAL_ERROR))

@@ -6,25 +6,26 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.answers import Answers
-from mcpagg_runtime.base.client import Client
-from mcpagg_runtime.base.jsontext import obj
-from mcpagg_runtime.base.message import read_messages, request
-from mcpagg_runtime.base.protocol import PAGES
-from mcpagg_runtime.base.stdio import start_fault
-from mcpagg_runtime.serve.engine import Engine
+from mcpagg_runtime.clients.answers import Answers
+from mcpagg_runtime.clients.client import Client
+from mcpagg_runtime.clients.profiles import client_name, narrowed, profile_for
+from mcpagg_runtime.messages.jsontext import obj
+from mcpagg_runtime.messages.message import read_messages, request
+from mcpagg_runtime.messages.protocol import PAGES
+from mcpagg_runtime.stdio.engine import Engine
+from mcpagg_runtime.stdio.stdio import start_fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TypeVar
 
-    from mcpagg_runtime.base.catalogue import Item
-    from mcpagg_runtime.base.jsontext import Malformed
-    from mcpagg_runtime.base.message import Message
-    from mcpagg_runtime.base.plan import Plan
-    from mcpagg_runtime.serve.core import Core
-    from mcpagg_runtime.serve.effects import Action
-    from mcpagg_runtime.serve.engine import Log
+    from mcpagg_runtime.lists.catalogue import Item
+    from mcpagg_runtime.messages.jsontext import Malformed
+    from mcpagg_runtime.messages.message import Message
+    from mcpagg_runtime.plan.plan import Plan
+    from mcpagg_runtime.routing.core import Core
+    from mcpagg_runtime.servers.effects import Action
+    from mcpagg_runtime.stdio.engine import Log
 
     Receive = Callable[[Message], None]
     Result = TypeVar("Result")
@@ -87,8 +88,6 @@ class Bridge:
         if profile not in self._served:
             plan = self._plan
             if plan.profiles:
-                from mcpagg_runtime.views.narrowing import narrowed
-
                 plan = narrowed(plan, profile)
             answers = Answers(plan)
             if start_fault(answers, self._folder):
@@ -101,8 +100,6 @@ class Bridge:
         """Return what serves the client that begins with this message."""
         if not self._plan.profiles:
             return self._serving(None)
-        from mcpagg_runtime.views.narrowing import client_name, profile_for
-
         return self._serving(profile_for(self._plan, client_name(message)))
 
     def tool(self, message: Message, name: str) -> Item | None:

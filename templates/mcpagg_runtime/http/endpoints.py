@@ -11,9 +11,13 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 from urllib.parse import quote as encode
 
-from mcpagg_runtime.base.client import is_enveloped
-from mcpagg_runtime.base.jsontext import Malformed, NotAnObject, obj
-from mcpagg_runtime.base.protocol import (
+from mcpagg_runtime.clients.client import is_enveloped
+from mcpagg_runtime.http.exchange import EVENTS, JSON, Refused
+from mcpagg_runtime.http.outgoing import KEEP_ALIVE_SECONDS, Outgoing, event
+from mcpagg_runtime.http.streams import MAXIMUM_REPLAY_BYTES, PRIMED_VERSION, lost
+from mcpagg_runtime.messages.jsontext import Malformed, NotAnObject, obj
+from mcpagg_runtime.messages.param_headers import MARK, mismatch
+from mcpagg_runtime.messages.protocol import (
     BATCH_VERSION,
     CANCELLED,
     CAPABILITIES_KEY,
@@ -28,21 +32,17 @@ from mcpagg_runtime.base.protocol import (
     UNSUPPORTED_VERSION,
     VERSION_KEY,
 )
-from mcpagg_runtime.http.exchange import EVENTS, JSON, Refused
-from mcpagg_runtime.http.outgoing import KEEP_ALIVE_SECONDS, Outgoing, event
-from mcpagg_runtime.http.streams import MAXIMUM_REPLAY_BYTES, PRIMED_VERSION, lost
-from mcpagg_runtime.serve.repeated import MARK, mismatch
 from mcpagg_runtime.start.greeting import LEGACY_VERSIONS
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.http.bridge import Bridge
     from mcpagg_runtime.http.exchange import Exchange
     from mcpagg_runtime.http.sessions import Session, Sessions
     from mcpagg_runtime.http.streams import Stream
+    from mcpagg_runtime.messages.message import Message
 
 STREAM_PATH, POST_PATH = "/sse", "/messages"
 SESSION_HEADER = "mcp-session-id"

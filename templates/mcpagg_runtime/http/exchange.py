@@ -9,8 +9,8 @@ import asyncio
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.message import error, failure
-from mcpagg_runtime.base.protocol import INVALID_REQUEST
+from mcpagg_runtime.messages.message import error, failure
+from mcpagg_runtime.messages.protocol import INVALID_REQUEST
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping

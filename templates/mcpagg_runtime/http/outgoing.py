@@ -11,8 +11,8 @@ from mcpagg_runtime.http.exchange import EVENTS, JSON, Gone
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.http.exchange import Exchange
+    from mcpagg_runtime.messages.message import Message
 
 # Into a stream that says nothing, a comment is written so often: proxies close silent connections.
 KEEP_ALIVE_SECONDS = 15.0

@@ -8,18 +8,18 @@ import signal
 import socket
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.standard import complain
-from mcpagg_runtime.base.stdio import MISSING_VARIABLE
 from mcpagg_runtime.http.access import BadSetting, Settings
 from mcpagg_runtime.http.app import GRACE_SECONDS, HttpApp
 from mcpagg_runtime.start.opening import ENDING
+from mcpagg_runtime.stdio.standard import complain
+from mcpagg_runtime.stdio.stdio import MISSING_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from mcpagg_runtime.base.plan import Plan
-    from mcpagg_runtime.serve.engine import Log
+    from mcpagg_runtime.plan.plan import Plan
+    from mcpagg_runtime.stdio.engine import Log
 
 # Exit status: the command line, a setting, the address or the machine's packages are of no use.
 UNUSABLE = 2

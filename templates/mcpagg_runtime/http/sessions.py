@@ -11,16 +11,16 @@ from collections import deque
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.protocol import LISTS_CHANGED, PROGRESS, RESOURCE_UPDATED
 from mcpagg_runtime.http.exchange import Refused
 from mcpagg_runtime.http.streams import MAXIMUM_REPLAYS_BYTES, Replay, Stream, lost, position
+from mcpagg_runtime.messages.protocol import LISTS_CHANGED, PROGRESS, RESOURCE_UPDATED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.http.bridge import Bridge
     from mcpagg_runtime.http.outgoing import Outgoing
+    from mcpagg_runtime.messages.message import Message
 
 MAXIMUM_SESSIONS = 1000
 # A session without an open connection ends after so many seconds.

@@ -9,15 +9,15 @@ from collections import deque
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.message import error, failure
-from mcpagg_runtime.base.protocol import INTERNAL_ERROR
 from mcpagg_runtime.http.exchange import Refused
+from mcpagg_runtime.messages.message import error, failure
+from mcpagg_runtime.messages.protocol import INTERNAL_ERROR
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.http.outgoing import Outgoing
+    from mcpagg_runtime.messages.message import Message
 
 # Of what was written into the streams of a session, so much is kept for so long; the oldest is
 # dropped first. All sessions have so much in equal shares, and an event counts for what it costs

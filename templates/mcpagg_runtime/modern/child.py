@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.catalogue import wraps_output
-from mcpagg_runtime.base.jsontext import Json, edited, members, obj
-from mcpagg_runtime.base.message import (
+from mcpagg_runtime.clients.clients import able, attributed_input
+from mcpagg_runtime.lists.catalogue import wraps_output
+from mcpagg_runtime.messages.jsontext import Json, edited, members, obj
+from mcpagg_runtime.messages.message import (
     Fragment,
     error,
     failure,
@@ -20,7 +21,7 @@ from mcpagg_runtime.base.message import (
     request,
     result,
 )
-from mcpagg_runtime.base.protocol import (
+from mcpagg_runtime.messages.protocol import (
     ACKNOWLEDGED,
     CANCELLED,
     CAPABILITIES_KEY,
@@ -41,18 +42,17 @@ from mcpagg_runtime.base.protocol import (
 )
 from mcpagg_runtime.modern.results import MODERN_MEMBERS, legacy_result
 from mcpagg_runtime.modern.subscriptions import Streams
-from mcpagg_runtime.serve.clients import able, attributed_input
-from mcpagg_runtime.serve.effects import FOREVER
-from mcpagg_runtime.serve.unmatched import FIRST_ID, AnsweredNotifications, unmatched_answers
+from mcpagg_runtime.servers.effects import FOREVER
+from mcpagg_runtime.servers.unmatched import FIRST_ID, AnsweredNotifications, unmatched_answers
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from mcpagg_runtime.base.client import Client
-    from mcpagg_runtime.base.message import Message
-    from mcpagg_runtime.serve.connection import Connection
+    from mcpagg_runtime.clients.client import Client
+    from mcpagg_runtime.messages.message import Message
+    from mcpagg_runtime.servers.connection import Connection
 
 # Notifications of clients that this revision has not.
 LEGACY_NOTIFICATIONS = frozenset({PROGRESS, ROOTS_CHANGED})

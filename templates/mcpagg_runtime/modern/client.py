@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.client import ModernRequest, is_enveloped
-from mcpagg_runtime.base.jsontext import Json, Malformed, edited, elements, obj, parse, place_of
-from mcpagg_runtime.base.message import Message, error, failure, notification, request, result
-from mcpagg_runtime.base.protocol import (
+from mcpagg_runtime.clients.client import ModernRequest, is_enveloped
+from mcpagg_runtime.clients.clients import attributed
+from mcpagg_runtime.lists.differences import same
+from mcpagg_runtime.messages.jsontext import Json, Malformed, edited, elements, obj, parse, place_of
+from mcpagg_runtime.messages.message import Message, error, failure, notification, request, result
+from mcpagg_runtime.messages.protocol import (
     CANCELLED,
     ENVELOPE,
     INTERNAL_ERROR,
@@ -30,19 +32,17 @@ from mcpagg_runtime.base.protocol import (
 )
 from mcpagg_runtime.modern.results import completed
 from mcpagg_runtime.modern.subscriptions import ASIDE, CALL, Subscription, subscription
-from mcpagg_runtime.serve.calls import tool_not_found, tool_of_nobody
-from mcpagg_runtime.serve.clients import attributed
-from mcpagg_runtime.serve.differences import same
-from mcpagg_runtime.serve.effects import FOREVER
-from mcpagg_runtime.serve.routing import ambiguity
+from mcpagg_runtime.routing.routing import ambiguity
+from mcpagg_runtime.servers.calls import tool_not_found, tool_of_nobody
+from mcpagg_runtime.servers.effects import FOREVER
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from mcpagg_runtime.base.client import Client
-    from mcpagg_runtime.serve.router import Router
+    from mcpagg_runtime.clients.client import Client
+    from mcpagg_runtime.routing.router import Router
 
 # How the request states start that are ours.
 STATE_MARK = "mcpagg:"

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.jsontext import Json, obj
-from mcpagg_runtime.base.message import result
-from mcpagg_runtime.base.protocol import METHODS, OTHER, SERVER_KEY
+from mcpagg_runtime.messages.jsontext import Json, obj
+from mcpagg_runtime.messages.protocol import METHODS, OTHER, SERVER_KEY
 
 if TYPE_CHECKING:
-    from mcpagg_runtime.base.message import Message
-    from mcpagg_runtime.base.plan import Plan
+    from mcpagg_runtime.plan.plan import Plan
 
 # The result of a call that has none, and of one that says nothing of its own.
 UNCACHED = {"ttlMs": "0", "cacheScope": '"private"'}
@@ -44,18 +42,6 @@ def completed(said: Json, plan: Plan, method: str) -> Json:
     elif SERVER_KEY not in meta:
         add["_meta"] = Json(said.part("_meta")).owned({SERVER_KEY: plan.info}).text
     return said.owned(add, _OURS)
-
-
-def unasking(answer: Message) -> Message:
-    """Return the answer of a legacy server without what asks something in this revision alone.
-
-    Such a server asks by requests of its own, which say who asks.
-    """
-    said = answer.json("result")
-    if said.value.get("resultType", "complete") == "complete":
-        return answer
-    plain = said.edited(drop=("resultType", "inputRequests", "requestState"))
-    return result(answer.id_text, plain)
 
 
 def legacy_result(said: Json, wraps: bool) -> Json:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.jsontext import obj, parse
-from mcpagg_runtime.base.message import error, failure, minted, notification, request, result
-from mcpagg_runtime.base.protocol import (
+from mcpagg_runtime.messages.jsontext import obj, parse
+from mcpagg_runtime.messages.message import error, failure, minted, notification, request, result
+from mcpagg_runtime.messages.protocol import (
     ACKNOWLEDGED,
     CANCELLED,
     INTERNAL_ERROR,
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from mcpagg_runtime.base.client import ModernRequest
-    from mcpagg_runtime.base.message import Message
-    from mcpagg_runtime.serve.connection import Connection
-    from mcpagg_runtime.serve.router import Router
+    from mcpagg_runtime.clients.client import ModernRequest
+    from mcpagg_runtime.messages.message import Message
+    from mcpagg_runtime.routing.router import Router
+    from mcpagg_runtime.servers.connection import Connection
 
 
 # What a subscription may ask for, and the capability that has it.

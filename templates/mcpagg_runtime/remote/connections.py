@@ -17,9 +17,9 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urljoin, urlsplit
 
-from mcpagg_runtime.base.threads import start_thread
+from mcpagg_runtime.launch.urls import NO_URL
+from mcpagg_runtime.processes.threads import start_thread
 from mcpagg_runtime.remote.faults import NotSent, RemoteFault, unreachable
-from mcpagg_runtime.spawn.urls import NO_URL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,7 +5,7 @@ https://html.spec.whatwg.org/multipage/server-sent-events.html, parsing an event
 
 from __future__ import annotations
 
-from mcpagg_runtime.base.message import MAXIMUM_LINE_BYTES
+from mcpagg_runtime.messages.message import MAXIMUM_LINE_BYTES
 
 _MARK_OF_UTF8 = b"\xef\xbb\xbf"
 # How long to wait before a stream is opened again, unless the server says how long.

@@ -15,21 +15,24 @@ import os
 import sys
 from binascii import b2a_base64
 from contextlib import contextmanager, suppress
+from http.client import HTTPException
 from shlex import quote as quote_word
+from subprocess import DEVNULL, PIPE, SubprocessError, run
+from tempfile import mkstemp
 from time import time
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
+from mcpagg_runtime.launch.platforms import WINDOWS
+from mcpagg_runtime.launch.variables import percent_encoded
 from mcpagg_runtime.remote.connections import is_this_machine
 from mcpagg_runtime.remote.faults import FORBIDDEN, UNAUTHORIZED, NotSent, RemoteFault
-from mcpagg_runtime.spawn.platforms import WINDOWS
-from mcpagg_runtime.spawn.variables import percent_encoded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
-    from mcpagg_runtime.spawn.launch import Launch
+    from mcpagg_runtime.launch.launch import Launch
 
     Record = dict[str, Any]
 
@@ -315,8 +318,6 @@ def _login_record(text: bytes) -> Record:
 
 def _write_login(path: str, record: Record) -> None:
     """Write a record in one step, for its owner alone."""
-    from tempfile import mkstemp
-
     descriptor, new = mkstemp(dir=os.path.dirname(path))  # mode 0600
     try:
         with open(descriptor, "w", encoding="ascii") as file:
@@ -351,8 +352,6 @@ def _ask_keyring(python: str, verb: str, name: str, secret: bytes = b"") -> byte
     Raises:
         OSError: it cannot.
     """
-    from subprocess import DEVNULL, PIPE, SubprocessError, run
-
     command = [python, "-P", "-m", "keyring", verb, KEYRING_SERVICE, name]
     try:
         done = run(
@@ -377,7 +376,6 @@ def _token_answer(record: Record, grant: dict[str, str]) -> dict[str, Any]:
         LoginNeeded: it refuses.
         OSError: it cannot be reached, or has a fault.
     """
-    from http.client import HTTPException
     from urllib.error import HTTPError, URLError
     from urllib.request import Request
 

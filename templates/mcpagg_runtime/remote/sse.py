@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.threads import NO_THREAD, start_thread
+from mcpagg_runtime.processes.threads import NO_THREAD, start_thread
 from mcpagg_runtime.remote.events import EventReader, reopening_pause
 from mcpagg_runtime.remote.faults import RemoteFault, no_answer
 from mcpagg_runtime.remote.transfers import (
@@ -22,7 +22,7 @@ from mcpagg_runtime.remote.transfers import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mcpagg_runtime.base.message import Message
+    from mcpagg_runtime.messages.message import Message
     from mcpagg_runtime.remote.connections import Address
     from mcpagg_runtime.remote.events import Event
     from mcpagg_runtime.remote.transfers import Greeting, HttpClient, Life

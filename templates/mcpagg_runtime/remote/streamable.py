@@ -10,8 +10,8 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.protocol import LISTEN
-from mcpagg_runtime.base.threads import start_thread
+from mcpagg_runtime.messages.protocol import LISTEN
+from mcpagg_runtime.processes.threads import start_thread
 from mcpagg_runtime.remote.events import EventReader, reopening_pause
 from mcpagg_runtime.remote.faults import RemoteFault, broken, no_answer, with_its_words
 from mcpagg_runtime.remote.transfers import (
@@ -24,7 +24,7 @@ from mcpagg_runtime.remote.transfers import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mcpagg_runtime.base.message import Message
+    from mcpagg_runtime.messages.message import Message
     from mcpagg_runtime.remote.transfers import Greeting, HttpClient, Life, RemoteReply
 
 SESSION_FIELD = "Mcp-Session-Id"

@@ -8,7 +8,7 @@ import threading
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.message import MAXIMUM_LINE_BYTES
+from mcpagg_runtime.messages.message import MAXIMUM_LINE_BYTES
 from mcpagg_runtime.remote.compression import ACCEPTED_ENCODINGS, CannotUnpack, unpacked
 from mcpagg_runtime.remote.connections import Address, Connections, Link, basic_credentials
 from mcpagg_runtime.remote.cookies import Cookies
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Protocol
 
-    from mcpagg_runtime.base.message import Message
+    from mcpagg_runtime.messages.message import Message
     from mcpagg_runtime.remote.events import Event
     from mcpagg_runtime.remote.login import Credentials
 

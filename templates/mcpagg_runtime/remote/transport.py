@@ -5,22 +5,23 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.message import Message, minted, notification
-from mcpagg_runtime.base.protocol import CANCELLED, INITIALIZED
-from mcpagg_runtime.base.threads import NO_THREAD, start_thread
+from mcpagg_runtime.messages.message import Message, minted, notification
+from mcpagg_runtime.messages.param_headers import modern_headers
+from mcpagg_runtime.messages.printable import printable, where
+from mcpagg_runtime.messages.protocol import CANCELLED, INITIALIZED
+from mcpagg_runtime.messages.reading import read_line
+from mcpagg_runtime.processes.threads import NO_THREAD, start_thread
 from mcpagg_runtime.remote.faults import RemoteFault
 from mcpagg_runtime.remote.login import Credentials
 from mcpagg_runtime.remote.sse import SseSession
 from mcpagg_runtime.remote.streamable import StreamableSession
 from mcpagg_runtime.remote.transfers import HttpClient, Transfer
-from mcpagg_runtime.serve.messages import read_line
-from mcpagg_runtime.serve.repeated import modern_headers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from mcpagg_runtime.spawn.launch import Launch
+    from mcpagg_runtime.launch.launch import Launch
 
 # How long a cancellation waits for what it cancels to be sent.
 SENDING_SECONDS = 10.0
@@ -226,8 +227,6 @@ class RemoteConnection:
         except RemoteFault as problem:
             fault = problem
         except Exception as problem:
-            from mcpagg_runtime.rare.secrecy import where
-
             fault = RemoteFault(f"was given up over an internal fault: {where(problem)}")
         transfer.sent.set()
         with self._lock:
@@ -250,8 +249,6 @@ class RemoteConnection:
         except RemoteFault:
             pass  # the requests that depend on it will tell
         except Exception as problem:
-            from mcpagg_runtime.rare.secrecy import where
-
             self.end(f"was given up over an internal fault: {where(problem)}")
         if message.method == INITIALIZED:
             self._handshake.done.set()
@@ -291,8 +288,6 @@ class RemoteConnection:
                 answered.over.set()
 
     def _shown(self, what: str) -> str:
-        from mcpagg_runtime.rare.secrecy import printable
-
         return printable(self.launch.redact(what))
 
     # Its end

@@ -13,8 +13,15 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.start.greeting import introduction, is_capable, spelling_for, spoken, version_of
-from mcpagg_runtime.start.lists import cut_list, list_result
+from mcpagg_runtime.start.greeting import (
+    cut_list,
+    introduction,
+    is_capable,
+    list_result,
+    spelling_for,
+    spoken,
+    version_of,
+)
 from mcpagg_runtime.start.opening import ABOVE, ENDING, HEAD_START_SECONDS, Opening
 from mcpagg_runtime.start.values import quote, scan
 from mcpagg_runtime.start.waiting import says_more
@@ -186,6 +193,6 @@ def main(tables: Mapping[str, Any], file: str) -> None:
             opening = prepared.serve()
             if opening.ended and not opening.unanswered:
                 _exit(0)
-    from mcpagg_runtime.base.running import run
+    from mcpagg_runtime.stdio.stdio import run
 
     run(tables, file, opening)

@@ -10,7 +10,9 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.spawn.platforms import own_folder
+from mcpagg_runtime.clients.profiles import narrowed
+from mcpagg_runtime.launch.needs import unset
+from mcpagg_runtime.launch.platforms import own_folder
 from mcpagg_runtime.tool.local_client import LocalClient
 
 if TYPE_CHECKING:
@@ -18,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from mcpagg_runtime.base.message import Message
-    from mcpagg_runtime.base.plan import Plan
+    from mcpagg_runtime.messages.message import Message
+    from mcpagg_runtime.plan.plan import Plan
 
 
 class CallFailed(Exception):
@@ -72,8 +74,6 @@ class ProxyAggregator:
             CallFailed: a variable that a server needs is not set.
             Misused: see `used_outside`; or it is entered already.
         """
-        from mcpagg_runtime.rare.needs import unset
-
         _running_loop()
         if self._proxy is not None:
             raise entered_already()
@@ -218,8 +218,6 @@ def aggregator_of(plan: Plan, file: str) -> type[ProxyAggregator]:
     """Return the class that `Aggregator` is in an emitted file."""
     folder = own_folder(file)
     if plan.profiles:
-        from mcpagg_runtime.views.narrowing import narrowed
-
         plan = narrowed(plan, None)
 
     class Aggregator(ProxyAggregator):

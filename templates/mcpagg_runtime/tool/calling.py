@@ -13,10 +13,10 @@ import queue
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.catalogue import TOOLS
-from mcpagg_runtime.base.jsontext import rivals
-from mcpagg_runtime.base.standard import complain
-from mcpagg_runtime.base.threads import SIGNAL_SECONDS
+from mcpagg_runtime.lists.catalogue import TOOLS
+from mcpagg_runtime.messages.jsontext import rivals
+from mcpagg_runtime.processes.threads import SIGNAL_SECONDS
+from mcpagg_runtime.stdio.standard import complain
 from mcpagg_runtime.tool.inspection import offered_by
 from mcpagg_runtime.tool.local_client import LocalClient
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    from mcpagg_runtime.base.message import Message
-    from mcpagg_runtime.base.plan import Plan
+    from mcpagg_runtime.messages.message import Message
+    from mcpagg_runtime.plan.plan import Plan
 
 _TYPES = {str: "string", bool: "boolean", float: "number", list: "array", dict: "object"}
 _NOTHING = object()

@@ -5,17 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import signal
-import stat
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.standard import complain
-from mcpagg_runtime.base.stdio import MISSING_VARIABLE, Stdio
-from mcpagg_runtime.base.threads import start_thread
-from mcpagg_runtime.base.writer import Writer
-from mcpagg_runtime.spawn.platforms import WINDOWS
+from mcpagg_runtime.clients.profiles import narrowed, profile_names
+from mcpagg_runtime.launch.approval import NotApproved, signer_of
 from mcpagg_runtime.start.opening import ENDING, LOG_DIRECTORY, LOG_LEVEL
-from mcpagg_runtime.tool.approval import verify_approval
-from mcpagg_runtime.tool.call_log import Log
+from mcpagg_runtime.stdio.log_file import is_debug, open_log_at, path_in
+from mcpagg_runtime.stdio.standard import complain
+from mcpagg_runtime.stdio.stdio import MISSING_VARIABLE, Stdio
 from mcpagg_runtime.tool.calling import call_tool
 from mcpagg_runtime.tool.inspection import (
     check_servers,
@@ -34,11 +31,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from mcpagg_runtime.base.plan import Plan
+    from mcpagg_runtime.plan.plan import Plan
     from mcpagg_runtime.start.opening import Opening
 
-# What Windows takes for a device, whatever follows a dot; two of them with a number behind.
-DEVICES = ("aux", "con", "nul", "prn", "com", "lpt")
+NOT_MEANT = (
+    "This is about the data, not the code below it: for that see mcpagg-compile --check --offline"
+)
 STATUSES = (
     "exit status: 0 done; 1 the call failed, --check found a difference, or --verify no approval; "
     "2 the command line, or a file, cannot be used; 3 a variable is not set"
@@ -94,8 +92,6 @@ def _read(plan: Plan, arguments: list[str]) -> argparse.Namespace:
     spellings = ("portable", "spec")
     add("--names", choices=spellings, help="serve, list: the names that every client is shown")
     if plan.profiles:
-        from mcpagg_runtime.views.narrowing import profile_names
-
         add("--profile", choices=profile_names(plan), help="as if all else did not exist")
     version = f"{plan.name} {plan.version}, compiled by mcpagg {plan.compiler}"
     add("--version", action="version", version=version)
@@ -132,8 +128,6 @@ def _carry_out(plan: Plan, folder: str, chosen: argparse.Namespace, opening: Ope
         plan.show_names(chosen.names)
     serves = not (chosen.list or chosen.env or chosen.check or chosen.call)
     if plan.profiles and (chosen.profile or not serves):
-        from mcpagg_runtime.views.narrowing import narrowed
-
         plan = narrowed(plan, chosen.profile)
     if serves:
         return _serve(plan, folder, chosen, opening)
@@ -164,10 +158,10 @@ def _print(document: Any, lines: Iterable[str], as_json: bool) -> int:
 
 def _serve(plan: Plan, folder: str, chosen: argparse.Namespace, opening: Opening) -> int:
     """Serve; with a path for it, log there what becomes of servers, and perhaps of calls."""
-    path = chosen.log or _path_in(os.environ.get(LOG_DIRECTORY, ""), plan.name)
+    path = chosen.log or path_in(os.environ.get(LOG_DIRECTORY, ""), plan.name)
     try:
         taken = () if chosen.http else (0, 1)
-        log = _log(plan, path, taken, chosen.log_calls or _is_debug()) if path else None
+        log = open_log_at(plan, path, taken, chosen.log_calls or is_debug()) if path else None
     except (OSError, ValueError) as problem:
         complain(f"cannot write the log {path}: {problem}")
         return 2
@@ -180,68 +174,23 @@ def _serve(plan: Plan, folder: str, chosen: argparse.Namespace, opening: Opening
     return serve_http(plan, folder, asked, log)
 
 
-def open_log(plan: Plan) -> Log:
-    """Open the log in the directory that the environment names; see `_opened`."""
-    return _log(plan, _path_in(os.environ[LOG_DIRECTORY], plan.name), (), _is_debug())
-
-
-def _is_debug() -> bool:
-    return os.environ.get(LOG_LEVEL) == "debug"
-
-
 def _without_log() -> list[str]:
     """Say that the level means nothing where there is no log."""
-    if not _is_debug() or os.environ.get(LOG_DIRECTORY):
+    if not is_debug() or os.environ.get(LOG_DIRECTORY):
         return []
     return [f"{LOG_LEVEL}  debug, without effect unless --log or {LOG_DIRECTORY} names a log"]
 
 
-def _path_in(directory: str, name: str) -> str:
-    """Return the path of a proxy's log in a directory, "" for none."""
-    return os.path.join(directory, log_name(name)) if directory else ""
-
-
-def log_name(name: str) -> str:
-    """Return the name of a proxy's log: the same on every system, and a file's on each."""
-    letters = ["_" if letter in '<>:"/\\|?*' or letter < " " else letter for letter in name]
-    device = name.partition(".")[0].strip().lower().rstrip("0123456789")
-    return ("_" if device in DEVICES else "") + "".join(letters) + ".log"
-
-
-def _log(plan: Plan, path: str, taken: tuple[int, ...], with_calls: bool) -> Log:
-    """Open a log; see `_opened`."""
-    broke = f"{plan.name}: cannot write the log {path} any more"
-    writer = Writer(
-        _opened(path, taken),
-        private=False,
-        broke=lambda: start_thread(complain, broke),  # whose reader may not read either
-        overflowed=lambda waiting: None,
-    )
-    return Log(writer, with_calls)
-
-
-def _opened(path: str, taken: tuple[int, ...]) -> int:
-    """Open a log. `taken` are the descriptors of the protocol.
-
-    Raises:
-        OSError: it cannot be written.
-        ValueError: it is one of those, or its path cannot be one.
-    """
-    if WINDOWS:
-        from mcpagg_runtime.windows.files import open_to_append
-
-        descriptor = open_to_append(path)
-    else:  # not waiting: a named pipe may have no reader
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
-        descriptor = os.open(path, flags, 0o666)
-    about = os.fstat(descriptor)
-    # A terminal, or /dev/null, may be several things at once.
-    if not stat.S_ISCHR(about.st_mode):
-        for other in taken:
-            if os.path.samestat(about, os.fstat(other)):
-                os.close(descriptor)
-                raise ValueError("the protocol is spoken over it")
-    return descriptor
+def verify_approval(plan: Plan, allowed: str) -> int:
+    """Print who has approved what this file holds; return the exit status."""
+    try:
+        who = signer_of(plan, allowed)
+    except NotApproved as problem:
+        complain(f"{plan.name}: {problem}")
+        return 1
+    is_pattern = any(char in who for char in "*?")
+    signer = f"the key of '{who}'" if is_pattern else who
+    return print_lines([f"{signer} has approved {plan.approval['data']}", NOT_MEANT])
 
 
 def _stop(*_: object) -> None:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.spawn.launch import MissingVariables, mentioned_by_all, prepare
-from mcpagg_runtime.spawn.platforms import WINDOWS, find_program
+from mcpagg_runtime.launch.launch import MissingVariables, mentioned_by_all, prepare
+from mcpagg_runtime.launch.platforms import WINDOWS, find_program
+from mcpagg_runtime.processes.reasons import interpreters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from mcpagg_runtime.spawn.launch import Launch, Row
+    from mcpagg_runtime.launch.launch import Launch, Row
 
 # What launchd of macOS gives; no other system gives less.
 POSIX_FOLDERS = "/usr/bin:/bin:/usr/sbin:/sbin"
@@ -149,8 +150,6 @@ def _launch_in(
 
 def _started_by_name(launch: Launch) -> Iterator[str]:
     """Yield the names of other programs that what is started will look up."""
-    from mcpagg_runtime.rare.reasons import interpreters
-
     started = [launch.argv[0]]
     if os.path.basename(started[0]).lower().partition(".")[0] in STARTERS:
         for name in _words_of_line(launch):

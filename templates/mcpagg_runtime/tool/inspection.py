@@ -10,12 +10,14 @@ import os
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.catalogue import KINDS, TOOLS
-from mcpagg_runtime.base.jsontext import obj
-from mcpagg_runtime.serve.effects import FOREVER
-from mcpagg_runtime.serve.lifecycle import DOWN, READY
-from mcpagg_runtime.serve.lists import PATIENCE_SECONDS
-from mcpagg_runtime.spawn.variables import references
+from mcpagg_runtime.launch.needs import unset, uses
+from mcpagg_runtime.launch.variables import references
+from mcpagg_runtime.lists.catalogue import KINDS, TOOLS
+from mcpagg_runtime.lists.entries import overlaid, patches_of
+from mcpagg_runtime.messages.jsontext import obj
+from mcpagg_runtime.servers.effects import FOREVER
+from mcpagg_runtime.servers.lifecycle import DOWN, READY
+from mcpagg_runtime.servers.lists import PATIENCE_SECONDS
 from mcpagg_runtime.start.greeting import RELAYED
 from mcpagg_runtime.start.values import quote
 from mcpagg_runtime.tool.desktop import entry_path, lookups, shim_lines
@@ -25,10 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from mcpagg_runtime.base.catalogue import Kind
-    from mcpagg_runtime.base.plan import Plan
-    from mcpagg_runtime.serve.child import Child
-    from mcpagg_runtime.serve.engine import Engine
+    from mcpagg_runtime.lists.catalogue import Kind
+    from mcpagg_runtime.plan.plan import Plan
+    from mcpagg_runtime.servers.child import Child
+    from mcpagg_runtime.stdio.engine import Engine
 
 # What a listing shows of an item beside its names, where the item has it.
 _SHOWN = ("inputSchema", "outputSchema", "arguments")
@@ -82,8 +84,6 @@ def offered_by(
     items = json.loads(plan.snapshot[server].get(kind.name, "[]"))
     known = {item[kind.key]: item for item in items}
     if kind is TOOLS and plan.overlays:
-        from mcpagg_runtime.views.entries import overlaid, patches_of
-
         for (owner, tool), patch in patches_of(plan.overlays).items():
             if owner == server:
                 known[tool] = json.loads(overlaid(json.dumps(known[tool]), patch))
@@ -114,8 +114,6 @@ def variables(plan: Plan, folder: str) -> list[dict[str, Any]]:
 
     `server` is None for the token that the proxy itself wants over HTTP.
     """
-    from mcpagg_runtime.rare.needs import unset, uses
-
     missing = unset(plan.servers, os.environ, folder)
     found = []
     for server, row in plan.servers.items():

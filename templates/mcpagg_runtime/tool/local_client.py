@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.answers import Answers
-from mcpagg_runtime.base.client import Client
-from mcpagg_runtime.base.jsontext import obj
-from mcpagg_runtime.base.message import notification, request
-from mcpagg_runtime.base.protocol import CANCELLED, MODERN
-from mcpagg_runtime.serve.engine import Engine
+from mcpagg_runtime.clients.answers import Answers
+from mcpagg_runtime.clients.client import Client
+from mcpagg_runtime.messages.jsontext import obj
+from mcpagg_runtime.messages.message import notification, request
+from mcpagg_runtime.messages.protocol import CANCELLED, MODERN
+from mcpagg_runtime.stdio.engine import Engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
-    from mcpagg_runtime.base.message import Message
-    from mcpagg_runtime.base.plan import Plan
+    from mcpagg_runtime.messages.message import Message
+    from mcpagg_runtime.plan.plan import Plan
 
     Answered = Callable[[Message | None], object]
     """Takes the answer to a request, None where the proxy has ended without one."""

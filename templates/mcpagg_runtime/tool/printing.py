@@ -5,11 +5,13 @@ Neither raises, whatever the locale and whatever has become of standard output.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.standard import complain
+from mcpagg_runtime.messages.printable import printable
+from mcpagg_runtime.stdio.standard import complain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -21,16 +23,12 @@ UNWRITABLE = 2
 
 def print_lines(lines: Iterable[str]) -> int:
     """Print lines without what a terminal would act upon; return the exit status."""
-    from mcpagg_runtime.rare.secrecy import printable
-
     _configure(errors="backslashreplace")
     return _written(printable(line) for line in lines)
 
 
 def print_json(document: Any) -> int:
     """Print a JSON document: UTF-8, with escapes for what a terminal would act upon."""
-    import json
-
     # What the encoding lacks is half of a surrogate pair: its escape is right in JSON as well.
     _configure(encoding="utf-8", errors="backslashreplace", newline="\n")
     try:
@@ -45,8 +43,6 @@ def print_json(document: Any) -> int:
 
 def print_texts(result: dict[str, Any]) -> int:
     """Print the texts of a tool's result alone, without what a terminal would act upon."""
-    from mcpagg_runtime.rare.secrecy import printable
-
     _configure(encoding="utf-8", errors="backslashreplace", newline="\n")
     texts = "\n".join([text.removesuffix("\n") for text in _texts(result.get("content"))])
     lines = texts.replace("\r\n", "\n").split("\n") if texts else []

@@ -1,0 +1,1 @@
+"""Clients: what they are told from the file, and what they are shown."""

@@ -1,0 +1,215 @@
+"""Whoever speaks to the proxy over one connection, and what it said about itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.messages.jsontext import members, obj, values_of
+from mcpagg_runtime.messages.message import Message, error
+from mcpagg_runtime.messages.protocol import (
+    CAPABILITIES_KEY,
+    INFO_KEY,
+    INVALID_PARAMS,
+    LEGACY,
+    LEVEL_KEY,
+    LEVELS,
+    MODERN,
+    MODERN_VERSION,
+    UNSUPPORTED_VERSION,
+    VERSION_KEY,
+)
+from mcpagg_runtime.start.greeting import (
+    LEGACY_VERSIONS,
+    RELAYED,
+    is_capable,
+    spelling_for,
+    spoken,
+)
+from mcpagg_runtime.start.values import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    Member = tuple[Any, int, int]
+
+
+class Client:
+    """One client: who it is, and what it can do."""
+
+    __slots__ = (
+        "_last_id",
+        "audience",
+        "capabilities",
+        "capable",
+        "connection",
+        "deliver",
+        "era",
+        "extensions",
+        "info",
+        "initialized",
+        "level",
+        "may_answer",
+        "name",
+        "names",
+        "spelling",
+        "starter",
+        "version",
+        "watched",
+    )
+
+    is_modern = False
+    """Whether it is a request of a modern client."""
+
+    def __init__(self, names: str) -> None:
+        self.names = names
+        """The option of that name."""
+        self.version = LEGACY_VERSIONS[0]
+        self.name = ""
+        """The one in its clientInfo."""
+        self.info = ""
+        """Its clientInfo as JSON text."""
+        self.capabilities: dict[str, str] = {}
+        """{name: JSON text} of those among what it declared that the proxy passes on."""
+        self.capable = False
+        """Whether it declared anything on which the tools of a server may depend."""
+        self.extensions = ""
+        """Those that it declared, as JSON text, "" for none."""
+        self.spelling = spelling_for(names, None)
+        """The attribute of Item that it is shown as name."""
+        self.initialized = False
+        """Whether it has shaken hands."""
+        self.level = ""
+        """The log level that it asked for, "" for none."""
+        self.connection: Client = self
+        """The client that owns the pipe: itself, except for a request of a modern client."""
+        self.era = LEGACY
+        """In which era a server that speaks both is spoken to on its behalf."""
+        self.audience: Client | None = None
+        """On whose behalf servers are started, None for its own: many clients may share them."""
+        self.starter: Client | None = None
+        """On whose behalf servers are started, None as long as it may not want any."""
+        self.may_answer = True
+        """Whether it may still send answers, before the end of its input."""
+        self.watched: dict[str, tuple[str, str]] = {}
+        """{URI of a resource: (the server that has agreed to tell of it, its own URI)}."""
+        self._last_id = 0
+        self.deliver: Callable[[Message], None] = _lost
+        """Takes what the router says to it."""
+
+    @property
+    def party(self) -> Client:
+        """Whom a server means that asks something in a call: whoever has the connection."""
+        return self.connection
+
+    def mint(self) -> int:
+        """Return an id for a request to the client."""
+        self._last_id += 1
+        return self._last_id
+
+    def shake_hands(self) -> None:
+        """It has shaken hands: from now on it may want servers."""
+        self.initialized = True
+        self.starter = self
+
+    def introduce(self, message: Message) -> None:
+        """Note what the client says about itself in its `initialize`."""
+        self.version = spoken(message.params.get("protocolVersion"))
+        text = message.params_text
+        given, _ = members(text)
+        self._present(text, given.get("clientInfo"), given.get("capabilities"))
+
+    def _present(self, text: str, info: Member | None, declared: Member | None) -> None:
+        """Note who it is and what it can do, from those members of a JSON text."""
+        self.name, self.info, self.extensions, self.capabilities = "", "", "", {}
+        self.capable = declared is not None and is_capable(declared[0])
+        if info is not None and type(info[0]) is dict:
+            self.info = text[info[1] : info[2]]
+            name = info[0].get("name")
+            self.name = name if type(name) is str else ""
+        if declared is not None and type(declared[0]) is dict:
+            found, _ = members(text, declared[1])
+            objects = {name: text[a:b] for name, (v, a, b) in found.items() if type(v) is dict}
+            self.capabilities = {name: objects[name] for name in RELAYED if name in objects}
+            self.extensions = objects.get("extensions", "")
+        self.spelling = spelling_for(self.names, self.name)
+
+
+def _lost(message: Message) -> None:
+    """Take a message for a client that is not connected."""
+
+
+def is_enveloped(message: Message) -> bool:
+    """Whether a request is modern: it says so itself."""
+    meta = message.params.get("_meta")
+    return type(meta) is dict and (VERSION_KEY in meta or CAPABILITIES_KEY in meta)
+
+
+class ModernRequest(Client):
+    """One request of a modern client, which the router knows as a client of its own.
+
+    It has an envelope: members of `_meta` that say who asks.
+    """
+
+    __slots__ = ("declared", "fault", "identifier", "message", "token")
+
+    is_modern = True
+
+    def __init__(self, client: Client, message: Message) -> None:
+        super().__init__(client.names)
+        self.connection = client
+        self.era = MODERN
+        self.version = MODERN_VERSION
+        self.resume(message)
+
+    @property
+    def party(self) -> Client:
+        """Over HTTP each request stands for itself: nothing says that two are of one client."""
+        return self if self.connection.audience is not None else self.connection
+
+    def resume(self, message: Message) -> None:
+        """Let `message`, which has an envelope, be the request that is to be answered."""
+        text = message.json("params").part("_meta")
+        meta, _ = members(text)
+        self.message = message
+        self.identifier = message.id_text
+        """The JSON text of its id."""
+        self.token = _text(text, meta, "progressToken")
+        """The JSON text of its progress token, "" for none."""
+        self._present(text, meta.get(INFO_KEY), meta.get(CAPABILITIES_KEY))
+        self.declared = _text(text, meta, CAPABILITIES_KEY)
+        """All that the client can do, as JSON text."""
+        level = meta[LEVEL_KEY][0] if LEVEL_KEY in meta else ""
+        self.level = level if type(level) is str else ""
+        self.fault = _fault(values_of(meta))
+        """The error that a bad envelope is answered with, as JSON text, "" for none."""
+
+    def release(self) -> None:
+        """Keep its message no longer, which may be large: servers know who started them."""
+        self.message = _RELEASED
+
+
+# What stands for the message of a request that has been answered.
+_RELEASED = Message({})
+
+
+def _text(text: str, found: Mapping[str, tuple[Any, int, int]], name: str) -> str:
+    return text[slice(*found[name][1:])] if name in found and found[name][0] is not None else ""
+
+
+def _fault(meta: Mapping[str, Any]) -> str:
+    """Return the error that an envelope is refused with; the version comes first.
+
+    Whoever speaks another one may well have another envelope.
+    """
+    version = meta.get(VERSION_KEY)
+    if type(version) is not str:
+        return error(INVALID_PARAMS, f"params._meta needs {VERSION_KEY}, a string")
+    if version != MODERN_VERSION:
+        data = obj(supported=f"[{quote(MODERN_VERSION)}]", requested=quote(version))
+        return error(UNSUPPORTED_VERSION, "Unsupported protocol version", data)
+    if type(meta.get(CAPABILITIES_KEY)) is not dict:
+        return error(INVALID_PARAMS, f"params._meta needs {CAPABILITIES_KEY}, an object")
+    if LEVEL_KEY in meta and meta[LEVEL_KEY] not in LEVELS:
+        return error(INVALID_PARAMS, "Unknown log level")
+    return ""

@@ -1,0 +1,137 @@
+"""Whether what this file holds is what somebody has approved by a signature.
+
+Signed is the digest of all that was decided when the file was compiled, and nothing else: a new
+runtime under the same data needs no new approval. `ssh-keygen` makes and verifies the signature,
+of the format SSHSIG (https://github.com/openssh/openssh-portable, PROTOCOL.sshsig).
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.launch.nesting import data_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mcpagg_runtime.plan.plan import Plan
+
+# Where it is set, it names a file: who in it must have signed what this proxy holds.
+ALLOWED_SIGNERS = "MCPAGG_ALLOWED_SIGNERS"
+NAMESPACE = "mcpagg"
+"""What the signature is for: one made for anything else does not count."""
+
+TIMEOUT_SECONDS = 30.0
+
+
+class NotApproved(Exception):
+    """Raised for data that nobody, or nobody who may, has approved; `str()` says why."""
+
+
+def signed_text(digest: str) -> bytes:
+    """Return what is signed of data with this digest."""
+    return f"{digest}\n".encode("ascii")
+
+
+def check_unchanged(plan: Plan) -> str:
+    """Return the digest of the data.
+
+    Raises:
+        NotApproved: it is not signed, or has changed since.
+    """
+    if not plan.approval:
+        raise NotApproved("its data is not signed")
+    digest = data_digest(plan.tables)
+    if digest != plan.approval["data"]:
+        raise NotApproved(f"its data has changed since it was signed: it has {digest} now")
+    return digest
+
+
+def signer_of(plan: Plan, allowed: str) -> str:
+    """Return who, of those in the file `allowed`, has signed the data as it is.
+
+    `allowed` is as ssh-keygen(1) describes it under ALLOWED SIGNERS.
+
+    Raises:
+        NotApproved: nobody of them.
+    """
+    digest = check_unchanged(plan)
+    if not os.path.isfile(allowed):
+        raise NotApproved(f"there is no file of allowed signers {allowed}")
+    with tempfile.TemporaryDirectory(prefix="mcpagg.") as folder:
+        signature = os.path.join(folder, "signature")
+        with open(signature, "w", encoding="ascii") as file:
+            file.write(plan.approval["signature"])
+        reasons = []
+        for signers in _alternatives(allowed, os.path.join(folder, "signers")):
+            where = ["-f", signers, "-s", signature]
+            found, _ = _ssh_keygen(["find-principals", *where], b"")
+            for who in found.splitlines():
+                if who.startswith("!"):  # whom the line leaves out
+                    continue
+                command = ["verify", "-n", NAMESPACE, "-I", who, *where]
+                verified, why = _ssh_keygen(command, signed_text(digest))
+                if verified:
+                    return who
+                reasons.append(why)
+            if not found and signers == allowed:
+                break
+    if not reasons:
+        raise NotApproved(f"its data is signed by nobody in {allowed}")
+    raise NotApproved(f"its signature does not hold: {reasons[0]}")
+
+
+def _alternatives(allowed: str, line_alone: str) -> Iterator[str]:
+    """Yield the file of signers, and then a file with each of its lines alone.
+
+    Of several lines for one key, ssh-keygen finds those who stand in the first.
+    """
+    yield allowed
+    with open(allowed, "rb") as file:
+        lines = file.read().splitlines()
+    for line in lines:
+        if line.strip() and not line.startswith(b"#"):
+            with open(line_alone, "wb") as alone:
+                alone.write(line + b"\n")
+            yield line_alone
+
+
+def refusal(plan: Plan) -> str:
+    """Say why no server may be started, "" if all may.
+
+    Where ALLOWED_SIGNERS names a file, somebody in it must have signed the data. Else data that is
+    signed must be as it was, under `refuse`.
+    """
+    allowed = os.environ.get(ALLOWED_SIGNERS, "")
+    try:
+        if allowed:
+            signer_of(plan, allowed)
+        elif plan.approval and plan.options.on_drift == "refuse":
+            check_unchanged(plan)
+    except NotApproved as problem:
+        return str(problem)
+    return ""
+
+
+def _ssh_keygen(command: list[str], text: bytes) -> tuple[str, str]:
+    """Return what `ssh-keygen -Y` prints, "" if it fails, and why it does.
+
+    Raises:
+        NotApproved: it cannot be started.
+    """
+    try:
+        done = subprocess.run(
+            ["ssh-keygen", "-Y", *command],  # noqa: S607 - wherever the system has it
+            input=text,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            timeout=TIMEOUT_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as problem:
+        raise NotApproved(f"ssh-keygen cannot be asked about its signature: {problem}") from None
+    output, why = (one.decode("utf-8", "replace").strip() for one in (done.stdout, done.stderr))
+    return ("" if done.returncode else output), " ".join((why or output).split())

@@ -1,0 +1,357 @@
+"""From a row of the launch table to the exact command, environment and folder of a child.
+
+A row keeps its references as the config has them; they are resolved here, at every start, both
+when the compiler takes the snapshot and when the emitted file runs. Beside its arguments this
+module reads nothing but a row's `env_file`.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.launch.platforms import find_program, variable_key
+from mcpagg_runtime.launch.secrecy import Redactor, passwords_in, secrets_in
+from mcpagg_runtime.launch.variables import (
+    CONFIG_FOLDER,
+    BadUrl,
+    MissingVariable,
+    parse_env_file,
+    references,
+    resolve,
+)
+from mcpagg_runtime.start.opening import ABOVE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
+
+    from mcpagg_runtime.launch.secrecy import Redactor
+
+    Row = Mapping[str, Any]
+
+# What the official SDKs pass to every child: https://modelcontextprotocol.io, client/stdio.
+_BASIC_POSIX = {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"}
+_BASIC_WINDOWS = {"APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "PROGRAMFILES"}
+_WINDOWS_TOO = {"PROCESSOR_ARCHITECTURE", "SYSTEMROOT", "TEMP", "USERNAME", "USERPROFILE"}
+BASIC_VARIABLES = frozenset(_BASIC_POSIX | _BASIC_WINDOWS | _WINDOWS_TOO | {"SYSTEMDRIVE"})
+
+# Where it is set, folders that programs are looked up in before those of PATH. A client that hands
+# on an empty PATH would not even find Python, so that what a form may leave empty is another one.
+MORE_FOLDERS = "MCPAGG_PATH"
+
+# Nobody's own: that one entry sets them takes them from no other.
+_LOCALE_AND_TEMP = {"LANG", "LC_ALL", "LC_CTYPE", "TMP", "TMPDIR", "TZ"}
+_PROXIES = {"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"}
+_CERTIFICATES = {"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE"}
+COMMON_VARIABLES = BASIC_VARIABLES | _LOCALE_AND_TEMP | _PROXIES | _CERTIFICATES
+
+
+class Location:
+    """Where a string stands in a row: printed as `command`, `env.TOKEN` or `args[1]`.
+
+    `key` is the name or the index within the field, None if the field is the string itself.
+    """
+
+    __slots__ = ("field", "key")
+
+    def __init__(self, field: str, key: str | int | None = None) -> None:
+        self.field = field
+        self.key = key
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Location) and (self.field, self.key) == (other.field, other.key)
+
+    def __hash__(self) -> int:
+        return hash((self.field, self.key))
+
+    def __str__(self) -> str:
+        if self.key is None:
+            return self.field
+        return f"{self.field}[{self.key}]" if type(self.key) is int else f"{self.field}.{self.key}"
+
+    __repr__ = __str__
+
+
+class MissingVariables(Exception):
+    """Raised when a row refers to variables that are not set, with (location, variable) of each."""
+
+    def __init__(self, missing: list[tuple[Location, str]]) -> None:
+        uses = ", ".join(f"{variable} (in {location})" for location, variable in missing)
+        super().__init__(f"not set in the environment: {uses}")
+        self.missing = missing
+
+
+class Launch:
+    """A child ready to be started: `argv`, the whole `env`, and `cwd` or None for the caller's.
+
+    `argv` begins with the absolute path of the program, or with the command as it was written if
+    there is no such program.
+
+    For a remote child, `name`, `url`, `headers` and `transport` instead. `mentioned` maps the value
+    of every variable that the row refers to back to its name. `masks` {name: value} are the
+    variables that clients name and never see.
+    """
+
+    __slots__ = (
+        "_redactor",
+        "argv",
+        "cwd",
+        "env",
+        "headers",
+        "masks",
+        "mentioned",
+        "name",
+        "transport",
+        "url",
+    )
+
+    def __init__(
+        self,
+        argv: list[str],
+        env: dict[str, str],
+        cwd: str | None,
+        mentioned: dict[str, str],
+        url: str = "",
+        headers: Mapping[str, str] | None = None,
+        masks: Mapping[str, str] | None = None,
+        transport: str = "stdio",
+        *,
+        name: str = "",
+    ) -> None:
+        self.argv = argv
+        self.env = env
+        self.cwd = cwd
+        self.mentioned = mentioned
+        self.name = name
+        self.url = url
+        self.transport = transport
+        self.headers = dict(headers or {})
+        self.masks = dict(masks or {})
+        self._redactor: Redactor | None = None
+
+    def over(self, transport: str) -> Launch:
+        """Return the same remote child, reached in another way."""
+        mentioned, env = self.mentioned, self.env
+        return Launch(
+            self.argv,
+            env,
+            self.cwd,
+            mentioned,
+            self.url,
+            self.headers,
+            self.masks,
+            transport,
+            name=self.name,
+        )
+
+    def secrets(self) -> dict[str, str]:
+        """Return {value: variable} of what the child may repeat and nobody is to read.
+
+        Those are the variables that the row refers to, and those that the child is given under a
+        name that promises a secret.
+        """
+        return {**secrets_in(self.env), **self.mentioned, **passwords_in(self.mentioned)}
+
+    def hide(self, secret: str, name: str) -> None:
+        """Have what the child says shown without a secret that it was given later."""
+        if secret not in self.mentioned:
+            self.mentioned[secret] = name
+            self._redactor = None
+
+    def redact(self, text: str) -> str:
+        """Return `text` with the values of variables replaced by their references."""
+        if self._redactor is None:  # most children say nothing that is shown
+            self._redactor = Redactor(self.secrets())
+        return self._redactor.redact(text)
+
+
+def strings(row: Row) -> list[tuple[Location, str]]:
+    """Return every string of a row that may hold references, with its location."""
+    plain = [key for key in ("env_file", "command", "cwd", "url") if row.get(key)]
+    found = [(Location(key), row[key]) for key in plain]
+    found += [(Location("args", index), value) for index, value in enumerate(row.get("args", ()))]
+    for group in ("env", "headers"):
+        found += [(Location(group, key), value) for key, value in row.get(group, {}).items()]
+    masks = row.get("masks", {}).items()
+    return found + [(Location("masks", name), mask["value"]) for name, mask in masks]
+
+
+def mentioned(row: Row) -> set[str]:
+    """Return the variables that a row sets or refers to."""
+    names = {name for _, text in strings(row) for name, _ in references(text)}
+    return names | set(row.get("env", {}))
+
+
+def mentioned_by_all(rows: Mapping[str, Row]) -> set[str]:
+    """Return the variables that any row sets or refers to, as an environment knows them."""
+    return _keys(name for row in rows.values() for name in mentioned(row))
+
+
+def prepare(
+    name: str,
+    rows: Mapping[str, Row],
+    environ: Mapping[str, str],
+    folder: str,
+    minimal: bool = False,
+    known: set[str] | None = None,
+) -> Launch:
+    """Resolve the row of server `name`; relative paths are meant from `folder`.
+
+    The child gets `environ` less the variables that only other rows mention, so that one server's
+    key is not every server's key (`minimal`: the basic variables alone); over it the row's
+    `env_file`, over that its own `env`. A name that the row's own `env` defines resolves to that
+    definition, unless it is the definition itself that asks. The program is looked up on the
+    child's own PATH, here and nowhere else. `known` is what all rows mention, for whoever prepares
+    many of them and works that out once.
+
+    Raises:
+        MissingVariables: with every missing variable of the row.
+        OSError, ValueError: the `env_file` cannot be read, or is no text.
+        BadUrl: a value does not fit its place in the URL.
+    """
+    row = rows[name]
+    own = row.get("env", {})
+    environ = _with_folders(_keyed(environ))
+    folder = os.path.abspath(folder)
+    scope = _LaunchScope(own, environ, folder)
+    if minimal:
+        env = _basic(environ)
+    else:
+        env = _inherited_by(row, mentioned_by_all(rows) if known is None else known, environ)
+    missing: list[tuple[Location, str]] = []
+    unfit: BadUrl | None = None
+    values: dict[Location, str] = {}
+    for location, text in strings(row):
+        owner = str(location.key) if location.field == "env" else None
+        try:
+            if location.field == "url":
+                from mcpagg_runtime.launch.urls import resolve_url  # no URL, no such module
+
+                value = resolve_url(text, scope.lookup(owner))
+            else:
+                value = resolve(text, scope.lookup(owner))
+        except MissingVariable:
+            missing += [(location, variable) for variable in _missing(text, scope.lookup(owner))]
+            continue
+        except BadUrl as problem:
+            unfit = problem
+            continue
+        values[location] = value
+        if location.field == "env_file":
+            path = _path_within(folder, value)
+            if os.path.exists(path) and not os.path.isfile(path):
+                raise ValueError(f"{path} is no file")  # reading a pipe might never end
+            with open(path, encoding="utf-8") as file:
+                scope.add_file(parse_env_file(file.read()))
+    if missing:
+        raise MissingVariables(missing)
+    if unfit is not None:
+        raise unfit
+    env.update(scope.file)
+    env.update(_keyed({key: values[Location("env", key)] for key in own}))
+    cwd = values.get(Location("cwd"))
+    cwd = _path_within(folder, cwd) if cwd is not None else None
+    command = _program_within(values.get(Location("command"), ""), cwd or folder)
+    argv = [find_program(command, env, cwd or folder) or command]
+    argv += [values[Location("args", index)] for index in range(len(row.get("args", ())))]
+    headers = {key: values[Location("headers", key)] for key in row.get("headers", {})}
+    masks = {key: values[Location("masks", key)] for key in row.get("masks", {})}
+    url = values.get(Location("url"), "")
+    transport = row.get("transport", "stdio")
+    return Launch(argv, env, cwd, scope.mentioned, url, headers, masks, transport, name=name)
+
+
+def _missing(text: str, lookup: Callable[[str], str | None]) -> list[str]:
+    """Return every variable that `text` needs and `lookup` does not have, each once."""
+    found = {}
+    for name, default in references(text):
+        try:
+            if lookup(name) is None and default is None:
+                found[name] = True
+        except MissingVariable as problem:  # the definition that `name` resolves to lacks one
+            found[problem.name] = True
+    return list(found)
+
+
+def _path_within(folder: str, path: str) -> str:
+    """Return `path` as meant from `folder`; `~` is a home directory."""
+    return os.path.join(folder, os.path.expanduser(path))
+
+
+def _program_within(command: str, folder: str) -> str:
+    """Return what is started for `command`: a path as meant from `folder`, a bare name as it is."""
+    return _path_within(folder, command) if "/" in command or os.sep in command else command
+
+
+def _keys(names: Iterable[str]) -> set[str]:
+    return {variable_key(name) for name in names}
+
+
+def _keyed(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return variables by the names under which an environment knows them."""
+    return {variable_key(name): value for name, value in variables.items()}
+
+
+def _with_folders(environ: dict[str, str]) -> dict[str, str]:
+    """Return the environment with the folders in its PATH that MORE_FOLDERS names."""
+    more = environ.pop(MORE_FOLDERS, "")
+    if more:
+        environ["PATH"] = os.pathsep.join([more, environ.get("PATH", os.defpath)])
+    return environ
+
+
+def _basic(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the part of `environ` that every server may see."""
+    basic = BASIC_VARIABLES | {ABOVE}
+    return {key: value for key, value in environ.items() if key in basic}
+
+
+def _inherited_by(row: Row, known: set[str], environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the part of `environ` that a server may see, where all servers mention `known`."""
+    shown = _keys(mentioned(row)) | _keys(COMMON_VARIABLES)
+    return {key: value for key, value in environ.items() if key not in known or key in shown}
+
+
+class _LaunchScope:
+    """Looks variables up for one row and remembers the values that came from outside.
+
+    The row's own `env` comes first, then its env file, then the environment.
+    """
+
+    def __init__(self, own: Mapping[str, str], environ: Mapping[str, str], folder: str) -> None:
+        self.own = _keyed(own)
+        self.environ = environ
+        self.folder = folder
+        self.file: dict[str, str] = {}
+        self.mentioned: dict[str, str] = {}
+        self.open: list[str] = []
+
+    def add_file(self, variables: dict[str, str]) -> None:
+        self.file = _keyed(variables)
+        for name, value in variables.items():
+            self._remember(name, value)
+
+    def lookup(self, owner: str | None) -> Callable[[str], str | None]:
+        """Return what resolves the references of `owner`, a name that the row defines, or None."""
+        return lambda name: self.value(name, owner)
+
+    def value(self, name: str, owner: str | None = None) -> str | None:
+        key = variable_key(name)
+        if key in self.own and key != variable_key(owner or "") and key not in self.open:
+            self.open.append(key)
+            try:
+                return resolve(self.own[key], self.lookup(name))
+            finally:
+                self.open.remove(key)
+        if name == CONFIG_FOLDER:
+            return self.folder
+        value = self.file.get(key, self.environ.get(key))
+        if value is not None:
+            self._remember(name, value)
+        return value
+
+    def _remember(self, name: str, value: str) -> None:
+        # Short values are no secrets, and replacing them would make nonsense of every message.
+        if len(value) > 3:
+            self.mentioned[value] = name

@@ -1,0 +1,70 @@
+"""Where systems differ: names of variables, programs, the processes of a child.
+
+What Windows alone needs is in modules of its own, which are loaded there and nowhere else.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.launch.windows_programs import (
+    batch_line,
+    find_windows_program,
+    is_batch_file,
+    shell_command,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+WINDOWS = sys.platform == "win32"
+
+
+def variable_key(name: str, windows: bool = WINDOWS) -> str:
+    """Return the name by which an environment knows a variable: Windows ignores its case."""
+    return name.upper() if windows else name
+
+
+def find_program(command: str, env: Mapping[str, str], folder: str) -> str | None:
+    """Return the absolute path of what is started for a command, None if there is no such program.
+
+    A bare name is looked up on the PATH of `env`, which is the child's own. Relative paths are
+    meant from `folder`.
+    """
+    if WINDOWS:
+        return find_windows_program(command, env, folder)
+    folders = [""] if "/" in command else env.get("PATH", os.defpath).split(os.pathsep)
+    places = [os.path.join(folder, one, command) for one in folders]
+    return next((place for place in places if is_program(place)), None)
+
+
+def is_program(path: str) -> bool:
+    """Whether a path is that of a file that may be executed."""
+    return os.path.isfile(path) and os.access(path, os.X_OK)
+
+
+def command_line(argv: Sequence[str]) -> Sequence[str] | str:
+    """Return what `subprocess.Popen` starts for a command: on Windows, batch files need the shell.
+
+    Raises:
+        OSError: there is no such program; Windows itself would look in the current folder, too.
+        ValueError: an argument holds what the shell cannot be given.
+    """
+    if not WINDOWS:
+        return argv
+    if not os.path.isabs(argv[0]):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), argv[0])
+    return shell_command(batch_line(argv), os.environ) if is_batch_file(argv[0]) else argv
+
+
+def own_folder(file: str) -> str:
+    """Return the folder in which the emitted file lies, where links lead to it.
+
+    That of a mapped drive of Windows would be one of the network, in which its shell starts nothing
+    (`cmd.exe` goes elsewhere): there, links are followed only if the file itself is one.
+    """
+    is_resolved = sys.platform != "win32" or os.path.islink(file)
+    return os.path.dirname(os.path.realpath(file) if is_resolved else os.path.abspath(file))

@@ -1,0 +1,318 @@
+"""Reads a list that a server gives: which of its entries are listed, and why the others are not.
+
+The compiler and the emitted file read lists with this module alone, so that what is in a snapshot
+is what a running server is compared with. What the config hides is left out (`listed`), and an
+entry that nobody could ask for, or for which strict clients refuse the whole line that holds it,
+the lists of all other servers included (`Listing`):
+
+- a member that is not of its type, where that cannot be mended: see `mending`;
+- a number that no double holds, such as NaN, Infinity and 1e400 (RFC 8259, section 6);
+- a lone surrogate (section 8.2), which parsers in Rust and that of the official Python SDK refuse;
+- a member of its own that stands twice (section 4), which typed parsers in Rust refuse;
+- values nested deeper than such parsers go: 128 levels in Rust, 200 in the Python SDK.
+
+Nor is an entry listed whose name, or URI, some clients would take from elsewhere: parsers that
+ignore case, such as Go's, take the last of `name` and `Name`.
+
+So is a tool that cannot be called as its server wants: over HTTP, one that has headers repeat its
+arguments by a mark that is not valid (specification 2026-07-28, transports, `x-mcp-header`).
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.lists.catalogue import RESOURCES, TEMPLATES, TOOLS, Item
+from mcpagg_runtime.lists.mending import WRONG, Unmendable, mended, named, wrong
+from mcpagg_runtime.messages.jsontext import (
+    Malformed,
+    edited,
+    elements,
+    members,
+    obj,
+    read_members,
+    rivals,
+)
+from mcpagg_runtime.plan.names import name_new
+from mcpagg_runtime.plan.uri_templates import is_told_apart
+from mcpagg_runtime.start.greeting import labelled
+from mcpagg_runtime.start.values import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from mcpagg_runtime.lists.catalogue import Catalogue, Kind
+    from mcpagg_runtime.servers.connection import Connection
+
+    Row = Mapping[str, Any]
+    Refusal = tuple[str, str, str, str]
+    """(entry, JSON pointer to what strict clients refuse in it, what that is, what was done)."""
+
+MAXIMUM_PAGES = 1000
+# Levels; the message around an entry takes four more.
+MAXIMUM_ENTRY_DEPTH = 100
+
+# What a list may hold. Nobody has so many tools, and each costs every client something.
+MAXIMUM_ENTRIES = 10_000
+MAXIMUM_ENTRY_CHARACTERS = 1 << 22
+
+LEFT_OUT = "it is left out"
+TOO_DEEP = f"values nested more than {MAXIMUM_ENTRY_DEPTH} deep"
+TOO_LARGE = f"more than {MAXIMUM_ENTRY_CHARACTERS >> 20} MiB of text"
+_LARGEST_DOUBLE = 1.7976931348623157e308
+
+
+class Listing:
+    """One list of a server, as far as its pages have come.
+
+    Each name, or URI, counts where it comes first.
+    """
+
+    def __init__(
+        self,
+        kind: Kind,
+        server: str,
+        *,
+        is_modern: bool = False,
+        over_http: bool = False,
+        without: Sequence[str] = (),
+    ) -> None:
+        """`is_modern` and `over_http` say how the server is spoken to: see the module.
+
+        `without` are members that are left out of each entry.
+        """
+        self.kind = kind
+        self._without = without
+        self._is_modern = is_modern
+        self._repeats = kind is TOOLS and is_modern and over_http
+        self.wanted: str | None = "{}"
+        """The params of the request for the next page, as JSON text; None once all have come."""
+        self.faults: list[str] = []
+        """What is wrong with the list; each one completes "server 'x' …"."""
+        self.left_out: list[Refusal] = []
+        """What strict clients refuse of it, and is not listed."""
+        self.mended: list[Refusal] = []
+        """What they would refuse, and is listed as they read it."""
+        self.server = server
+        self._first: dict[str, Item] = {}
+        self._followed: set[str] = set()
+
+    def said(self, row: Row) -> list[str]:
+        """Return all that is to be said of the list, the losses first; see `faults`.
+
+        Nothing of what `row`, the server's in the launch table, hides.
+        """
+        kind = self.kind
+        refusals = [*self.left_out, *self.mended]
+        shown = [one for one in refusals if not is_hidden(kind, one[0], row)]
+        return [*self.faults, *[_said(kind, *one) for one in shown]]
+
+    @property
+    def items(self) -> list[Item]:
+        """What is listed, in the server's order."""
+        return list(self._first.values())
+
+    def take(self, result: str) -> None:
+        """Take the page that is wanted, the JSON text of a result.
+
+        Raises:
+            Malformed: the text has no such list.
+        """
+        self.wanted = None
+        found, _ = members(result)
+        if self.kind.member not in found or type(found[self.kind.member][0]) is not list:
+            raise Malformed(f"no list of {self.kind.member}")
+        cursor = found["nextCursor"][0] if "nextCursor" in found else None
+        # An empty cursor is one like any other (specification, server/utilities/pagination).
+        in_circle = type(cursor) is str and cursor in self._followed
+        for value, start, end in elements(result, found[self.kind.member][1]):
+            if len(self._first) == MAXIMUM_ENTRIES:
+                what = f"lists more than {MAXIMUM_ENTRIES} {self.kind.name}"
+                self.faults.append(f"{what}; the list ends there")
+                return
+            item = self._item(value, result, start, end)
+            if item is None:
+                continue
+            key = item.original
+            if self._first.setdefault(key, item) is not item and not in_circle:
+                what = f"lists the {self.kind.name[:-1]} {key!r} more than once"
+                self.faults.append(f"{what}; the first one counts")
+        if type(cursor) is not str:
+            return
+        if in_circle or len(self._followed) == MAXIMUM_PAGES:
+            what = f"repeats the cursor {cursor!r}" if in_circle else f"lists {MAXIMUM_PAGES} pages"
+            self.faults.append(f"{what} in {self.kind.method}; the list ends there")
+            return
+        self._followed.add(cursor)
+        self.wanted = obj(cursor=quote(cursor))
+
+    def _item(self, value: Any, text: str, start: int, end: int) -> Item | None:
+        """Return an entry as it is listed, None if it is left out; note what is said of it."""
+        kind = self.kind
+        entry = value if type(value) is dict else {}
+        name, key = entry.get(kind.label), entry.get(kind.key)
+        if type(name) is not str or type(key) is not str or not key:
+            other = f" or {kind.key}" if kind.key != kind.label else ""
+            self.faults.append(
+                f"lists a {kind.name[:-1]} without a {kind.label}{other}; it is left out"
+            )
+            return None
+        if fault := self._fault(entry, text[start:end]):
+            self.faults.append(f"lists the {kind.name[:-1]} {key!r} with {fault}; it is left out")
+            return None
+        if odd := _oddity(entry, text, start):
+            self.left_out.append((key, "", odd, LEFT_OUT))
+            return None
+        if any(member in entry for member in self._without):
+            entry = {member: entry[member] for member in entry if member not in self._without}
+            text = edited(text[start:end], drop=self._without)
+            start, end = 0, len(text)
+        try:
+            mends = wrong(kind, entry, self._is_modern)
+        except Unmendable as problem:
+            self.left_out.append((key, str(problem), WRONG, LEFT_OUT))
+            return None
+        if mends:
+            self.mended += [(key, *one) for one in named(entry, mends)]
+            text = mended(text[start:end], mends)
+            start, end = 0, len(text)
+        _, begin, stop = members(text, start)[0][kind.label]
+        return Item(self.server, key, name, text[start:begin], text[stop:end])
+
+    def _fault(self, entry: dict[str, Any], text: str) -> str:
+        """Name that for which an entry is left out though strict clients read it, "" if nothing."""
+        if len(text) > MAXIMUM_ENTRY_CHARACTERS:
+            return TOO_LARGE
+        if rival := rivals(entry, {self.kind.label, self.kind.key}):
+            return f"a member {rival[0]!r}, which some clients take for ours"
+        if not self._repeats:
+            return ""
+        from mcpagg_runtime.messages.param_headers import (  # no HTTP, no such module
+            MARK,
+            mark_fault,
+        )
+
+        if MARK not in text:
+            return ""
+        fault = mark_fault(entry.get("inputSchema"))
+        return f"an {MARK} {fault}, which clients of HTTP refuse" if fault else ""
+
+
+def _said(kind: Kind, name: str, pointer: str, what: str, done: str) -> str:
+    where = f" at {pointer}" if pointer else ""
+    about = f"lists the {kind.name[:-1]} {name!r} with {what}{where}"
+    return f"{about}, which strict clients refuse; {done}"
+
+
+def _oddity(value: dict[str, Any], text: str, start: int) -> str:
+    """Name what strict parsers refuse in an entry at text[start], "" if there is nothing."""
+    if odd := unreadable(value):
+        return odd
+    names: list[str] = []
+    read_members(text, start, {}, names)
+    return "a member that stands twice" if len({*names}) < len(names) else ""
+
+
+def listed(items: list[Item], catalogue: Catalogue, connection: Connection) -> list[Item]:
+    """Return those of a child's items that the proxy lists, each under its names.
+
+    The config filters tools and resources; what has the name or the URI of another child's is left
+    out, as the compiler does, but for pages and skills: see `Addresses`.
+    """
+    kind, server, row = catalogue.kind, connection.name, connection.row
+    items = [item for item in items if not is_hidden(kind, item.original, row)]
+    if kind.key == "name":
+        return _named(items, catalogue, connection)
+    if kind.label == "name":
+        routes, own = catalogue.routes, (server,)
+        items = [
+            item
+            for item in items
+            if routes.get(item.original, own)[0] == server or is_told_apart(item.original)
+        ]
+        for item in items:
+            item.exposed = item.portable = labelled(server, item.exposed)
+    return items
+
+
+def _named(items: list[Item], catalogue: Catalogue, connection: Connection) -> list[Item]:
+    """Give tools or prompts the names that they had, or new ones; return those with names."""
+    server = connection.name
+    had = [*catalogue.live.get(server, ()), *catalogue.recorded(server)]
+    known = {item.original: item for item in had}
+    for item in items:
+        if item.original in known:
+            same = known[item.original]
+            item.exposed, item.portable = same.exposed, same.portable
+    new = [item for item in items if item.original not in known]
+    if not new:
+        return items
+    named = {*name_new(new, catalogue, server, connection.row, connection.options)}
+    return [item for item in items if item.original in known or item in named]
+
+
+def is_hidden(kind: Kind, own: str, row: Row) -> bool:
+    """Whether a server's row hides what it knows as `own`: a tool, a resource or a template."""
+    if kind is TOOLS:
+        return not offered(own, row)
+    return kind in (RESOURCES, TEMPLATES) and hides_address(own, row)
+
+
+def offered(tool: str, row: Row) -> bool:
+    """Whether a server's row lets `tool` (its own name) be seen: `hide` wins over `expose`."""
+    expose, hide = row.get("expose"), row.get("hide", ())
+    if expose is None and not hide:
+        return True
+    # Only where the config filters: fnmatch brings re along.
+    if any(fnmatchcase(tool, glob) for glob in hide):
+        return False
+    return expose is None or any(fnmatchcase(tool, glob) for glob in expose)
+
+
+def hides_address(uri: str, row: Row) -> bool:
+    """Whether a server's row hides the resource or template `uri`.
+
+    Only a glob with a colon means one, as every URI has: `*` hides all tools.
+    """
+    globs = [glob for glob in row.get("hide", ()) if ":" in glob]
+    if not globs:
+        return False
+    return any(fnmatchcase(uri, glob) for glob in globs)
+
+
+def unreadable(value: Any) -> str:
+    """Name the first thing in a value that strict parsers refuse, "" if there is none."""
+    todo = [(value, 1)]
+    while todo:
+        item, depth = todo.pop()
+        if type(item) is dict or type(item) is list:
+            if depth > MAXIMUM_ENTRY_DEPTH:
+                return TOO_DEEP
+            if type(item) is dict:
+                if not all(_has_utf8(key) for key in item):
+                    return "a lone surrogate"
+                item = list(item.values())
+            todo += [(inner, depth + 1) for inner in item]
+        elif type(item) is str:
+            if not _has_utf8(item):
+                return "a lone surrogate"
+        elif not (item is None or type(item) is bool) and not _is_finite(item):
+            return "a number that no double holds"
+    return ""
+
+
+def _has_utf8(text: str) -> bool:
+    if text.isascii():
+        return True
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _is_finite(number: Any) -> bool:
+    # What has too many digits for Python is kept as text; NaN compares false with everything.
+    return not isinstance(number, str) and -_LARGEST_DOUBLE <= number <= _LARGEST_DOUBLE

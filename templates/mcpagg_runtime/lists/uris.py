@@ -1,0 +1,167 @@
+"""What URIs tell: whether one is absolute, who named it, and as what clients are told of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.messages.message import result
+from mcpagg_runtime.messages.protocol import APART
+from mcpagg_runtime.plan.addresses import pages_of, told_result
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from mcpagg_runtime.messages.message import Message
+    from mcpagg_runtime.plan.addresses import Addresses
+
+
+MAXIMUM_URIS = 10_000
+LONGEST_URI = 2_000
+_IN_SCHEME = str.maketrans("", "", "+-.")
+_WITH_HOST = ("http", "https", "ws", "wss", "ftp")
+# What no host may hold (https://url.spec.whatwg.org/#forbidden-host-code-point).
+_NO_HOST = frozenset("\0 #/:<>?@[\\]^|")
+_NO_DOMAIN = _NO_HOST | frozenset(map(chr, range(32))) | {"%", "\x7f"}
+# What stands in a result that names such a URI, escaped or not.
+_MARKS = (*(scheme[:-2] for scheme in APART), "\\u003a", "\\u003A", "\\u006", "\\u007")
+
+
+def is_absolute(uri: str) -> bool:
+    """Whether strict clients take `uri` for an absolute one (https://url.spec.whatwg.org).
+
+    Of the domain names and numbers that they take, this knows those that servers write.
+    """
+    uri = uri.strip("".join(map(chr, range(33)))).translate({9: "", 10: "", 13: ""})
+    scheme, colon, rest = uri.partition(":")
+    scheme = scheme.lower()
+    if not (colon and scheme.isascii() and scheme[:1].isalpha()):
+        return False
+    if not scheme.translate(_IN_SCHEME).isalnum():
+        return False
+    is_web = scheme in _WITH_HOST
+    if not is_web and not rest.startswith("//"):
+        return True
+    authority = rest.lstrip("/\\") if is_web else rest[2:]
+    for mark in "/?#\\" if is_web or scheme == "file" else "/?#":
+        authority = authority.partition(mark)[0]
+    if not authority:
+        return not is_web
+    if scheme == "file":
+        drive = authority[0] if authority[1:] in (":", "|") else ""
+        return (drive.isascii() and drive.isalpha()) or _is_domain(authority)
+    host = authority.rpartition("@")[2]
+    if host.startswith("["):
+        inner, end, port = host[1:].partition("]")
+        return bool(end) and _is_number(inner, 6) and (port[:1] in ("", ":") and _is_port(port[1:]))
+    name, _, port = host.partition(":")
+    is_known = _is_domain(name) if is_web else _NO_HOST.isdisjoint(name)
+    return bool(name) and _is_port(port) and is_known
+
+
+def _is_port(text: str) -> bool:
+    return not text or (text.isascii() and text.isdigit() and int(text) < 1 << 16)
+
+
+def _is_domain(name: str) -> bool:
+    if not name.isascii() or "xn--" in name.lower():
+        try:
+            name.encode("idna").decode("idna")
+        except UnicodeError:
+            return False
+    last = name.rstrip(".").rpartition(".")[2]
+    if last.isdigit() or last.lower().startswith("0x"):
+        return _is_number(name, 4)
+    return _NO_DOMAIN.isdisjoint(name)
+
+
+def _is_number(address: str, version: int) -> bool:
+    """Whether it is an IP address of this version."""
+    from ipaddress import ip_address
+
+    try:
+        return ip_address(address).version == version
+    except ValueError:
+        return False
+
+
+class Origins:
+    """Which server each URI came from last; the oldest is forgotten first.
+
+    Also what clients are told of in place of URIs that two servers hand out, see `Addresses`.
+    """
+
+    def __init__(
+        self, are_asked_for: bool = True, addresses: Callable[[], Addresses] | None = None
+    ) -> None:
+        """`are_asked_for` says whether anyone is to know; else nothing need be learned.
+
+        `addresses` returns what the lists hand out now.
+        """
+        self.are_asked_for = are_asked_for
+        self._addresses = addresses
+        self._servers: dict[str, str] = {}
+
+    def add(self, uri: str, server: str) -> None:
+        """Note that a URI is of a server."""
+        if len(uri) > LONGEST_URI:
+            return
+        self._servers.pop(uri, None)
+        self._servers[uri] = server
+        if len(self._servers) > MAXIMUM_URIS:
+            del self._servers[next(iter(self._servers))]
+
+    def told(self, uri: str, server: str) -> str:
+        """Return what clients are told of in place of a server's URI, most often the same."""
+        if self._addresses is None or not uri.startswith(APART):
+            return uri
+        return self._addresses().told(uri, server, self.of(uri))
+
+    def learn(self, answer: Message, server: str) -> Message:
+        """Note the URIs that the result of a server names; return it as clients are told it."""
+        said = answer.members.get("result")
+        if not self.are_asked_for or said is None:
+            return answer
+        may_differ = self._addresses is not None and any(mark in said.text for mark in _MARKS)
+        if not (may_differ or '"uri"' in said.text) or type(said.value) is not dict:
+            return answer
+        if not may_differ:
+            self._note([*_uris_in(said.value)], server)
+            return answer
+        if self._note([*_uris_in(said.value), *pages_of(said.value)], server):
+            return answer
+        text = told_result(said.text, lambda uri: self.told(uri, server))
+        return answer if text == said.text else result(answer.id_text, text)
+
+    def _note(self, uris: list[str], server: str) -> bool:
+        """Note those URIs that clients are told of as they are; return whether all are."""
+        same = [uri for uri in uris if self.told(uri, server) == uri]
+        for uri in same[:MAXIMUM_URIS]:
+            self.add(uri, server)
+        return len(same) == len(uris)
+
+    def of(self, uri: str) -> str | None:
+        """Return the server that a URI came from, None if it is not known."""
+        return self._servers.get(uri)
+
+
+def _uris_in(result: dict[str, Any]) -> Iterator[str]:
+    """Yield the URIs in a result: links, embedded resources, contents, a skill, a folder."""
+    skill = result.get("skill")
+    holders = [result, skill] if type(skill) is dict else [result]
+    parts: list[Any] = [message.get("content") for message in _items(result, "messages")]
+    for holder in holders:
+        for member in ("content", "contents", "resources"):
+            parts += _items(holder, member)
+    for part in [skill, *parts]:
+        if type(part) is dict:
+            for one in (part, part.get("resource")):
+                uri = one.get("uri") if type(one) is dict else None
+                if type(uri) is str:
+                    yield uri
+
+
+def _items(result: dict[str, Any], member: str) -> list[dict[str, Any]]:
+    """Return the objects in a list of a result."""
+    value = result.get(member)
+    return [item for item in value if type(item) is dict] if type(value) is list else []

@@ -1,0 +1,1 @@
+"""Messages: JSON text, lines, what JSON-RPC and MCP say of them."""

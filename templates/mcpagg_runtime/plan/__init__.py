@@ -1,0 +1,1 @@
+"""What was decided when the file was compiled: its tables, names and addresses."""

@@ -1,0 +1,140 @@
+"""What the compiler decided, as the emitted file holds it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.messages.jsontext import obj, parse
+from mcpagg_runtime.messages.protocol import SERVER_KEY, SKILLS_EXTENSION
+from mcpagg_runtime.start.greeting import version_of
+from mcpagg_runtime.start.values import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+
+class Options:
+    """The compiler's options that a proxy heeds: those that `OPTIONS` of its file has."""
+
+    separator: str
+    names: str
+    """auto, spec, portable or bare."""
+    start: str
+    """eager or lazy."""
+    on_drift: str
+    """live, warn or refuse."""
+    restart: str
+    """never or on-call."""
+    env: str
+    """inherit or minimal."""
+    timeout: float | None
+    """Seconds for a call, None for no limit."""
+    connect_timeout: float
+    """Seconds for a handshake, or for the answer to any other request of the proxy's own."""
+    idle_stop: float | None
+    """After how many seconds without work a server is ended, None for never."""
+    allow_failed: bool
+    """Whether servers may lack a variable that is not set."""
+    http: Mapping[str, Any] | None = None
+    """How many clients are served over HTTP: what the config's `serverTransport` says of it.
+
+    None for a proxy that serves standard input and output alone.
+    """
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        self.__dict__.update(given)
+
+
+class Plan:
+    """What the compiler decided."""
+
+    def __init__(self, tables: Mapping[str, Any]) -> None:
+        """Read it from the tables of an emitted file.
+
+        They are JSON texts, but for `name`, `compiler` and `config`, which are strings, and
+        `snapshot`. One of routes has the form {server: {exposed name: [own name, portable name]}},
+        with an empty row for what is found by its URI.
+        """
+        self.tables = tables
+        self.name: str = tables["name"]
+        self.compiler: str = tables["compiler"]
+        """The version of the compiler."""
+        self.config: str = tables.get("config", "")
+        """Where the config lies from the file, "" where that is not recorded."""
+        self.servers: Mapping[str, Mapping[str, Any]] = parse(tables["servers"])
+        """The launch table {server: row}."""
+        kinds = ("tools", "prompts", "resources", "templates", "skills")
+        self.routes = {kind: _routes(tables.get(kind, "{}")) for kind in kinds}
+        """The routing tables by kind of list, see Catalogue."""
+        self.snapshot: Mapping[str, Mapping[str, str]] = tables["snapshot"]
+        """{server: {kind: the compiler's indented JSON text of that list}}."""
+        self.children: Mapping[str, Mapping[str, Any]] = parse(tables["children"])
+        """What else was learnt of each server.
+
+        {server: {"protocol": the version it speaks, "handshake": the one that it also speaks, by a
+        handshake, "conditional": [tools for clients with capabilities], "extensions": [those whose
+        requests go to it], "hints": {"ttlMs", "cacheScope" of its lists, where it gave some},
+        "needs": [variables]}}.
+        """
+        self.version = version_of(self.children)
+        self.capabilities: str = tables["capabilities"]
+        """What the proxy declares to clients with a handshake, as JSON text."""
+        self.modern_capabilities: str = tables.get("modern_capabilities", self.capabilities)
+        """What it declares to clients without one."""
+        self.instructions = "\n\n".join(parse(tables["instructions"]))
+        self.options = Options(parse(tables["options"]))
+        self.subtools: Mapping[str, Mapping[str, list[str]]] = parse(tables.get("subtools", "{}"))
+        """{composite tool: {server: the tools that it may call}}.
+
+        Composite tools are the snapshot of a server called "", which nobody starts.
+        """
+        self.failed: list[str] = parse(tables.get("failed", "[]"))
+        """The servers that were left out because they failed when this was compiled."""
+        self.approval: Mapping[str, str] = parse(tables.get("approval", "{}"))
+        """{"data": the digest that was signed, "signature": of ssh-keygen}; {} for none."""
+        self.profiles: str = tables.get("profiles", "")
+        """The subsets to choose from, see `narrowing`: JSON text, "" for none."""
+        self.whole = self
+        """What this is a profile of: itself, unless it is narrowed."""
+        self.overlays: str = tables.get("overlays", "")
+        """What is listed of tools in place of their servers' words, see `overlays`: JSON text."""
+
+    @property
+    def needs(self) -> list[str]:
+        """The variables that some server needs, unless its `env_file` has them."""
+        return [name for facts in self.children.values() for name in facts.get("needs", ())]
+
+    @property
+    def skilled(self) -> list[str]:
+        """The servers that have skills."""
+        extended = self.children.items()
+        return [name for name, facts in extended if SKILLS_EXTENSION in facts.get("extensions", ())]
+
+    @property
+    def info(self) -> str:
+        """How the proxy introduces itself, as JSON text."""
+        return obj(name=quote(self.name), version=quote(self.version))
+
+    @property
+    def signature(self) -> str:
+        """The `_meta` that says which server a modern result is from, as JSON text."""
+        return obj({SERVER_KEY: self.info})
+
+    def show_names(self, names: str) -> None:
+        """Have the proxy show other names than it was compiled with."""
+        self.options.names = names
+
+    def narrowed(self, **changes: Any) -> Plan:
+        """Return a part of this plan, in which these of its attributes are others."""
+        part = object.__new__(Plan)
+        part.__dict__.update(self.__dict__, **changes)
+        return part
+
+
+def _routes(table: str) -> dict[str, tuple[str, ...]]:
+    return {
+        exposed: (server, *row)
+        for server, rows in parse(table).items()
+        for exposed, row in rows.items()
+    }

@@ -1,0 +1,267 @@
+"""Routes calls of tools and prompts: by the table, by what is listed now, by servers' own names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.lists.catalogue import TOOLS, Item, Kind
+from mcpagg_runtime.messages.jsontext import Json, rivals
+from mcpagg_runtime.messages.message import error, failure, result
+from mcpagg_runtime.messages.protocol import (
+    ENVELOPE,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    METHODS,
+    OTHER,
+)
+from mcpagg_runtime.plan.names import prefix_of
+from mcpagg_runtime.servers.calls import tool_not_found, tool_of_nobody
+from mcpagg_runtime.servers.connection import Call
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from mcpagg_runtime.clients.client import Client
+    from mcpagg_runtime.lists.catalogue import Catalogue
+    from mcpagg_runtime.messages.message import Message
+    from mcpagg_runtime.plan.plan import Plan
+    from mcpagg_runtime.servers.child import Child
+    from mcpagg_runtime.servers.instances import Instances
+
+    Dispatching = Callable[[Mapping[str, Instances]], "Dispatch"]
+
+
+_OF_META = ("progressToken", *ENVELOPE)
+_OF_REFERENCE = ("type", "name", "uri")
+
+
+class CompletionCall(Call):
+    """A request for completions: a child that knows none has none.
+
+    Clients ask for none at all after the first METHOD_NOT_FOUND, and other servers have some.
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self, client: Client, message: Message, name: str, path: tuple[str, ...], original: str
+    ) -> None:
+        super().__init__(client, message, name, path, original)
+        deliver = self.answer
+        self.answer = lambda answer: deliver(_completed(answer))
+
+
+def _completed(answer: Message) -> Message:
+    if answer.is_error and answer.code == METHOD_NOT_FOUND:
+        return result(answer.id_text, '{"completion":{"values":[]}}')
+    return answer
+
+
+class Dispatch:
+    """Where a request goes once it is decided."""
+
+    def __init__(self, servers: Mapping[str, Instances]) -> None:
+        self._servers = servers
+        self._serial = 0
+
+    def serving(self, client: Client, server: str) -> Child:
+        """Return the instance of a server that a client's call is for."""
+        return self._servers[server].serving(client)
+
+    def send(self, call: Call, children: list[Child]) -> None:
+        """Give a call to the first of these servers; the others are asked if it has an error.
+
+        `children` stand for their servers: the call is for the instance that its client has.
+        """
+        first, *others = [self.serving(call.client, child.name) for child in children]
+        self._register(call, first)
+        if others:
+            call.others = [child.calls.submit for child in others]
+        first.calls.submit(call)
+
+    def send_unknown(self, call: Call, child: Child) -> None:
+        """Give a call to a child that may know by now what it is for."""
+        self._register(call, child)
+        child.submit_unknown(call)
+
+    def withdraw(self, call: Call, child: Child, params: Callable[[str], str]) -> None:
+        """Take back a call that its client no longer wants; see CallQueue."""
+        child.withdraw(call, params)
+
+    def _register(self, call: Call, child: Child) -> None:
+        """Number a call, and give it its time: a start of its child included."""
+        self._serial += 1
+        call.serial = self._serial
+        if child.calls.seconds:
+            child.calls.limit(call)
+
+    def deny(self, client: Client, message: Message, code: int, text: str, data: str = "") -> None:
+        """Answer a request with an error of the proxy's own."""
+        self.refuse(client, message, error(code, text, data))
+
+    def refuse(self, client: Client, message: Message, refusal: str) -> None:
+        """Answer a request with an error, as JSON text."""
+        client.deliver(failure(message.id_text, refusal))
+
+    def refuse_withheld(self, client: Client, message: Message, name: str) -> bool:
+        """Refuse what a child has and is withheld; return whether it is so."""
+        for instances in self._servers.values():
+            child = instances.of(client)
+            reason = child.lists.withheld(message.method or "", name)
+            if reason is not None:
+                self.refuse(client, message, child.connection.gone(reason))
+                return True
+        return False
+
+
+class NameRouting:
+    """Finds the child that a request for a tool or a prompt is for."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        catalogues: Mapping[str, Catalogue],
+        children: Mapping[str, Child],
+        dispatch: Dispatch,
+    ) -> None:
+        self._plan = plan
+        self._options = plan.options
+        self._catalogues = catalogues
+        self._children = children
+        self._dispatch = dispatch
+
+    def call(self, client: Client, message: Message) -> None:
+        """Route a call of a tool or a prompt."""
+        name = message.params.get("name")
+        if type(name) is not str:
+            self._deny(client, message, f"{message.method} needs a name in params")
+            return
+        catalogue = self._catalogues[METHODS[message.method or ""].kind]
+        item = catalogue.find(name)
+        if item is None:
+            if not self._dispatch.refuse_withheld(client, message, name):
+                self._call_by_own_name(client, message, catalogue.kind, name)
+        elif item.server:
+            self._send(client, message, name, item)
+        else:
+            self._call_subtool(client, message, item)
+
+    def _send(self, client: Client, message: Message, name: str, item: Item) -> None:
+        """Send a request on to the child of an item, with the child's own name for it."""
+        call = Call(client, message, name, ("name",), item.original)
+        self._dispatch.send(call, [self._children[item.server]])
+
+    def _call_by_own_name(self, client: Client, message: Message, kind: Kind, name: str) -> None:
+        """Route a call by a name that is in no list, if it is one server's own name for an item.
+
+        Pages and prompts of a server call its tools as it named them itself.
+        """
+        items = self.named(kind.name, name)
+        if len(items) == 1:
+            self._call_listed(client, message, kind, items[0])
+        elif items:
+            meant = " or ".join([getattr(item, client.spelling) for item in items])
+            self._deny(client, message, f"{_unknown(kind)}: {name}; say {meant}")
+        elif kind is TOOLS:
+            self._call_unknown(client, message, name)
+        else:
+            self._deny(client, message, f"{_unknown(kind)}: {name}")
+
+    def _call_listed(self, client: Client, message: Message, kind: Kind, item: Item) -> None:
+        """Route a call as if it had the listed name, which may be withheld, or gone."""
+        name = item.exposed
+        if self._catalogues[kind.name].find(name) is not None:
+            self._send(client, message, name, item)
+        elif self._dispatch.refuse_withheld(client, message, name):
+            return
+        elif kind is TOOLS:
+            self._dispatch.refuse(client, message, tool_not_found(name))
+        else:
+            self._deny(client, message, f"{_unknown(kind)}: {name}")
+
+    def named(self, kind: str, name: str) -> list[Item]:
+        """Return the item that is listed under `name`, else those that servers have under it.
+
+        Under `refuse` one that is withheld counts: its name must not lead to another server.
+        """
+        catalogue = self._catalogues[kind]
+        listed = catalogue.find(name)
+        if listed is not None:
+            return [listed]
+        guarded = self._options.on_drift == "refuse"
+        items = catalogue.recorded if guarded else catalogue.served
+        return [i for server in self._children for i in items(server) if i.original == name]
+
+    def _call_subtool(self, client: Client, message: Message, composite: Item) -> None:
+        """Route a call of a composite tool as one of the subtool that it names."""
+        from mcpagg_runtime.routing.composite import Subcall  # without such tools it is left out
+
+        allowed = self._plan.subtools[composite.original]
+        call = Subcall(message, composite.original, allowed)
+        if call.fault:
+            self._deny(client, message, call.fault)
+            return
+        # As it was compiled: what has changed since may be withheld, by the name that it had.
+        recorded = self._catalogues["tools"].recorded(call.server)
+        hidden = Item(call.server, call.tool, "", "", "")
+        item = next((item for item in recorded if item.original == call.tool), hidden)
+        self._send(client, call.message, item.exposed, item)
+
+    def _call_unknown(self, client: Client, message: Message, name: str) -> None:
+        """Refuse a name that the table lacks, unless its child may have got it since."""
+        separator = self._options.separator
+        server = prefix_of(name, self._children, separator)
+        if server is None and self._options.names != "bare" and separator not in name:
+            self._dispatch.refuse(client, message, tool_of_nobody(name))
+            return
+        child = self._dispatch.serving(client, server) if server is not None else None
+        live = self._options.on_drift == "live"
+        if child is None or not live or child.lifecycle.is_down_for_good:
+            self._dispatch.refuse(client, message, tool_not_found(name))
+            return
+        self._dispatch.send_unknown(Call(client, message, name, ("name",)), child)
+
+    def complete(self, client: Client, message: Message, name: str) -> None:
+        """Ask the owner of a prompt for completions."""
+        items = self.named("prompts", name)
+        if len(items) == 1:
+            [item] = items
+            call = CompletionCall(client, message, item.exposed, ("ref", "name"), item.original)
+            self._dispatch.send(call, [self._children[item.server]])
+        else:
+            self._deny(client, message, f"Nothing to complete: {name}")
+
+    def _deny(self, client: Client, message: Message, text: str) -> None:
+        self._dispatch.deny(client, message, INVALID_PARAMS, text)
+
+
+def _unknown(kind: Kind) -> str:
+    """Return how errors about a name that is in no list of a kind begin."""
+    if kind is TOOLS:
+        return "Tool name must be prefixed with server key"
+    return f"{kind.name[:-1].capitalize()} not found"
+
+
+def ambiguity(message: Message) -> str:
+    """Say what a request names more than once of what it is for, "" for nothing.
+
+    What an object means that has a name twice is not defined (RFC 8259, section 4): a server may
+    read another one of the two than the proxy has checked and replaced. Some ignore case, too: they
+    would take the progress token, or the envelope, of somebody else's call from a second spelling.
+    """
+    member = METHODS.get(message.method or "", OTHER).member
+    meta = message.params.get("_meta")
+    twice = rivals(message.params, ("_meta",))
+    twice += rivals(meta, _OF_META) if type(meta) is dict else []
+    if twice:
+        return f"{twice[0]} in params is another member's name, but for its case"
+    if not member or not message.params:
+        return ""
+    params = message.members["params"]
+    if params.stands_twice(member):
+        return f"{member} stands more than once in params"
+    if member == "ref" and type(message.params.get("ref")) is dict:
+        reference = Json(params.part("ref"))
+        twice = [name for name in _OF_REFERENCE if reference.stands_twice(name)]
+        return f"{twice[0]} stands more than once in params" if twice else ""
+    return ""

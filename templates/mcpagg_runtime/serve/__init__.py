@@ -1,1 +1,0 @@
-"""What children need: their processes, lists and calls."""

@@ -1,0 +1,1 @@
+"""One server: its instances, its connection, its life, calls and requests."""

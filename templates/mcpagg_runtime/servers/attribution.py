@@ -1,0 +1,107 @@
+"""What makes it known whose call a server's request is of: first calls alone, and late ones.
+
+A legacy server's request does not say which call caused it; see `ServerRequests`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.servers.effects import FOREVER
+
+if TYPE_CHECKING:
+    from mcpagg_runtime.clients.client import Client
+    from mcpagg_runtime.servers.connection import Call
+    from mcpagg_runtime.servers.effects import Effects
+
+# How long the first call of a tool may keep first calls of other clients waiting.
+ALONE_SECONDS = 0.25
+# How long a child may go on with a call that was taken back, if it never says that it has ended.
+LATE_SECONDS = 60.0
+
+
+class FirstCalls:
+    """The first call of each item in one life of a child: it goes alone, for a moment.
+
+    So what the child asks first has one party that it is for. Other parties' calls of what has not
+    been called yet wait until that one is answered, has asked, or its moment is over; once an item.
+    """
+
+    def __init__(self) -> None:
+        self._called: set[tuple[str, str]] = set()
+        """(method, the child's own name) of what has been called."""
+        self._alone: Call | None = None
+        self.until = FOREVER
+        """When the moment of the one that is alone is over."""
+
+    def forget(self) -> None:
+        """Let every item have a first call again."""
+        self._called.clear()
+
+    def holds_back(self, call: Call, now: float) -> bool:
+        """Whether a call has to wait for one of another party."""
+        if self.until <= now:
+            self.end()
+        if self._alone is None or call.path != ("name",):
+            return False
+        if (call.method, call.original) in self._called:
+            return False
+        return call.client.party is not self._alone.client.party
+
+    def note(self, call: Call, now: float) -> None:
+        """A call of a client that can be asked is sent.
+
+        Only what is on a list: of URIs, clients make up any number.
+        """
+        is_first = call.path == ("name",) and (call.method, call.original) not in self._called
+        if is_first and self._alone is None:
+            self._alone, self.until = call, now + ALONE_SECONDS
+
+    def ended(self, call: Call) -> None:
+        """A call has been answered, or taken back."""
+        if call is self._alone:
+            self.end()
+
+    def end(self) -> None:
+        """Let no call be alone any longer."""
+        if self._alone is not None:
+            self._called.add((self._alone.method, self._alone.original))
+        self._alone, self.until = None, FOREVER
+
+
+class LateCalls:
+    """The calls of one life of a child that were taken back and that it may still be at."""
+
+    def __init__(self, effects: Effects) -> None:
+        self._effects = effects
+        self._late: dict[Client, dict[int, float]] = {}
+        """{party: {id of a call: until when the child may be at it}}."""
+
+    def __contains__(self, party: object) -> bool:
+        return party in self._late
+
+    def parties(self) -> set[Client]:
+        """Return the parties whose calls they are."""
+        return {*self._late}
+
+    def add(self, call: Call) -> None:
+        """A call is taken back."""
+        late = self._late.setdefault(call.client.party, {})
+        late[call.number] = self._effects.arm(self._effects.clock() + LATE_SECONDS)
+
+    def ended(self, number: int) -> None:
+        """The child has ended what had this id, if that is one of them."""
+        for party, late in [*self._late.items()]:
+            if late.pop(number, None) is not None and not late:
+                del self._late[party]
+
+    def expire(self, now: float) -> None:
+        """Expect nothing more of those that were taken back long ago."""
+        for party, late in [*self._late.items()]:
+            left = {number: until for number, until in late.items() if until > now}
+            for until in left.values():
+                self._effects.arm(until)
+            if left:
+                self._late[party] = left
+            else:
+                del self._late[party]

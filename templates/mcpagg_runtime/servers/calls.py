@@ -1,0 +1,297 @@
+"""Calls of clients for one child: they wait, are in flight, and are answered.
+
+A call is sent once, and answered once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.messages.jsontext import obj, rivals, spliced
+from mcpagg_runtime.messages.message import error, failure, notification, result
+from mcpagg_runtime.messages.protocol import (
+    CANCELLED,
+    INVALID_PARAMS,
+    LEGACY,
+    METHOD_NOT_FOUND,
+    METHODS,
+    OTHER,
+    PROGRESS,
+    REQUEST_TIMEOUT,
+    RESOURCE_NOT_FOUND,
+)
+from mcpagg_runtime.servers.effects import FOREVER
+from mcpagg_runtime.servers.lifecycle import READY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from mcpagg_runtime.clients.client import Client
+    from mcpagg_runtime.lists.catalogue import Catalogue
+    from mcpagg_runtime.lists.uris import Origins
+    from mcpagg_runtime.messages.message import Message
+    from mcpagg_runtime.servers.connection import Call, Connection
+    from mcpagg_runtime.servers.instances import Instances
+    from mcpagg_runtime.servers.lifecycle import Lifecycle
+    from mcpagg_runtime.servers.lists import Lists
+    from mcpagg_runtime.servers.server_requests import ServerRequests
+
+
+# With these a server says that it does not know what it is asked for; some SDKs say 0.
+UNKNOWN_CODES = frozenset({RESOURCE_NOT_FOUND, INVALID_PARAMS, METHOD_NOT_FOUND, 0})
+
+
+class CallQueue:
+    """The calls for one child, from the moment that they are routed to it until they end.
+
+    Under `refuse` they wait until the child's lists have been compared; for other calls they wait
+    where it would not be known any more whom a request of the child is for.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        lifecycle: Lifecycle,
+        requests: ServerRequests,
+        lists: Lists,
+        catalogues: Mapping[str, Catalogue],
+        origins: Origins,
+        instances: Instances,
+    ) -> None:
+        self._connection = connection
+        self._effects = connection.effects
+        self._lifecycle = lifecycle
+        self._requests = requests
+        self._lists = lists
+        self._catalogues = catalogues
+        self._origins = origins
+        self._instances = instances
+        self._guarded = connection.options.on_drift == "refuse"
+        self._may_sleep = bool(connection.options.idle_stop)
+        """Whether the child is ended when it has had nothing to do for long enough."""
+        self.seconds = connection.row.get("timeout") or connection.options.timeout
+        """How many seconds a call may take, 0 or None for any number."""
+        self._waiting: list[Call] = []
+        """Those that are to be sent as soon as the child can take them."""
+        self._unknown: list[Call] = []
+        """Those for a tool that the child may have got since the snapshot."""
+
+    @property
+    def any_waits(self) -> bool:
+        """Whether a call waits for the child."""
+        return bool(self._waiting or self._unknown)
+
+    def all(self) -> list[Call]:
+        """Return all calls that the child still owes an answer to."""
+        return [*self._connection.calls.values(), *self._waiting, *self._unknown]
+
+    def of(self, client: Client) -> list[Call]:
+        """Return those of a client."""
+        return [call for call in self.all() if call.client is client]
+
+    def clear(self) -> list[Call]:
+        """Take all calls back: their child is gone."""
+        calls, self._waiting, self._unknown = self.all(), [], []
+        self._connection.calls = {}
+        return calls
+
+    # From the client to the child
+
+    def limit(self, call: Call) -> None:
+        """Give a call the time that the config gives calls of this child, its start included."""
+        if self.seconds:
+            self._effects.arm(call.limit(self.seconds, self._effects.clock()))
+
+    def submit(self, call: Call) -> None:
+        """Have a call reach the child, started or not; refuse it if the child is down for good."""
+        if self._lifecycle.state != READY:
+            if self._lifecycle.is_down_for_good:
+                self._refused(call, self._connection.gone(self._lifecycle.reason))
+                return
+            self._lifecycle.want(call.client)
+            self._effects.starts_due = True
+        self._waiting.append(call)
+        self.flush()
+
+    def submit_unknown(self, call: Call) -> None:
+        """Have a call wait until the child has listed its tools."""
+        self._unknown.append(call)
+        self._lifecycle.want(call.client)
+        self._effects.starts_due = True
+
+    def settle_unknown(self) -> None:
+        """Send on, or refuse, the calls that waited for the list of tools."""
+        unknown, self._unknown = self._unknown, []
+        for call in unknown:
+            tool = self._catalogues["tools"].find(call.name)
+            if tool is not None and tool.server == self._connection.name:
+                call.original = tool.original
+                self._waiting.append(call)
+            else:
+                self._refuse(call, tool_not_found(call.name))
+
+    def flush(self) -> None:
+        """Send the child what it can take, calls under `refuse` not before its lists are known."""
+        if self._lifecycle.state != READY:
+            return
+        requests = self._requests
+        if requests.held:
+            requests.settle()
+        if self._guarded and not self._lists.compared:
+            self._give_up_waiting()
+            return
+        if not self._waiting:
+            return
+        waiting, self._waiting = self._waiting, []
+        for call in waiting:
+            if self._guarded and self._is_withheld(call):
+                continue
+            if not requests.holds_back(call):
+                self._forward(call)
+                continue
+            instance = self._instances.serving(call.client)
+            if instance is self._connection.child:
+                self._waiting.append(call)
+            else:  # the child has asked something since the call came
+                instance.calls.submit(call)
+
+    def _give_up_waiting(self) -> None:
+        """Fail the calls that waited long enough for lists that cannot be compared."""
+        for kind in self._lists.given_up(self._effects.clock()):
+            waiting, self._waiting = self._waiting, []
+            for call in waiting:
+                what = f"its list of {kind.name}"
+                self.fail(call, f"changes {what} too often to compare it with the snapshot")
+
+    def _is_withheld(self, call: Call) -> bool:
+        """Refuse a call for what is withheld, or no longer served: it may have waited."""
+        by_uri = call.path[-1:] == ("uri",)
+        reason = self._lists.withheld(call.method, call.original if by_uri else call.name)
+        if reason is not None:
+            self.fail(call, reason)
+            return True
+        if call.path != ("name",):
+            return False
+        item = self._catalogues[METHODS[call.method].kind].find(call.name)
+        if item is None or item.server != self._connection.name:
+            self._refuse(call, tool_not_found(call.name))
+            return True
+        return False
+
+    def _forward(self, call: Call) -> None:
+        """Send a call, and ask its client what the child wanted to know before there was one."""
+        if self._may_sleep:
+            self._lifecycle.touch()
+        self._connection.forward(call)
+        self._requests.sent(call)
+        if self._requests.deferred and METHODS.get(call.method, OTHER).kind:
+            self._requests.ask_deferred(call.client)
+
+    # From the child to the client
+
+    def answered(self, number: int, message: Message) -> None:
+        """Pass the child's answer on to the client that asked, or ask the next child."""
+        connection = self._connection
+        if self._may_sleep:
+            self._lifecycle.touch()
+        self._requests.first_calls.ended(connection.calls[number])
+        if message.is_error:
+            call = connection.calls.pop(number)
+            if call.is_settled_by(message.code):
+                call.others, call.refusal = [], ""
+            self._refused(call, message.raw("error"), unknown=message.code in UNKNOWN_CODES)
+        else:
+            message = self._origins.learn(message, connection.name)
+            call = connection.calls[number]
+            if call.client.is_modern and self._lifecycle.era == LEGACY:
+                message = _unasking(message)
+            passed = call.succeeded(connection.name, message)
+            call.answer(passed.under(call.identifier))
+            del connection.calls[number]
+        if self._waiting or self._requests.held:
+            self.flush()
+
+    def _refused(self, call: Call, refusal: str, *, unknown: bool = False) -> None:
+        """Ask the next child, or answer with the error that says most: `unknown` says least."""
+        if not call.refusal or not unknown:
+            call.refusal = refusal
+        if call.others:
+            call.others.pop(0)(call)
+            return
+        call.failed()
+        self._refuse(call, call.refusal)
+
+    def progress(self, message: Message) -> None:
+        """Pass progress on to the client whose call it is about, under the client's own token."""
+        token = message.params.get("progressToken")
+        call = self._connection.calls.get(token) if type(token) is int else None
+        if call is not None and call.token:
+            call.progressed(self._effects.clock())
+            params = message.json("params")
+            if rivals(params.value, ("progressToken",)):
+                text = params.owned({"progressToken": call.token}).text
+            else:
+                text = spliced(params.text, [(params.place(("progressToken",)), call.token)])
+            call.client.deliver(notification(PROGRESS, text))
+
+    # Calls that end otherwise
+
+    def withdraw(self, call: Call, params: Callable[[str], str]) -> None:
+        """Take a call back from the child; `params` makes those of the cancellation from its id."""
+        for line in (self._waiting, self._unknown):
+            if call in line:
+                line.remove(call)
+                self._lists["tools"].is_awaited = bool(self._unknown)
+                return
+        if self._connection.calls.pop(call.number, None) is not None:
+            self._requests.taken_back(call)
+            self._connection.send(notification(CANCELLED, params(str(call.number))))
+
+    def time_out(self, now: float) -> None:
+        """Fail the calls whose time is up, and tell the child."""
+        for call in [call for call in self.all() if call.deadline <= now]:
+            self._time_out(call)
+        for call in self.all():
+            if call.deadline < FOREVER:
+                self._effects.arm(call.deadline)
+
+    def _time_out(self, call: Call) -> None:
+        self.withdraw(call, lambda number: obj(requestId=number, reason='"timed out"'))
+        reason = f"Server '{self._connection.name}' did not answer in time"
+        # What the client was asked in the middle of the call is taken back first.
+        self._effects.later(lambda: self._refuse(call, error(REQUEST_TIMEOUT, reason)))
+
+    def abandon(self, calls: list[Call], reason: str) -> None:
+        """Fail calls that the child owed, or ask the next child."""
+        for call in calls:
+            self._refused(call, self._connection.gone(reason))
+
+    def fail(self, call: Call, reason: str) -> None:
+        """Answer a call that the child will not answer, naming the child and the reason."""
+        self._refuse(call, self._connection.gone(reason))
+
+    def _refuse(self, call: Call, refusal: str) -> None:
+        """Answer a call with an error of the proxy's own, as JSON text."""
+        call.answer(failure(call.identifier, refusal))
+
+
+def tool_not_found(name: str) -> str:
+    """Return the error for a prefixed name, or one of a server's tools, that nobody has."""
+    return error(METHOD_NOT_FOUND, f"Tool not found: {name}")
+
+
+def tool_of_nobody(name: str) -> str:
+    """Return the error for a name without the prefix of a server."""
+    return error(INVALID_PARAMS, f"Tool name must be prefixed with server key: {name}")
+
+
+def _unasking(answer: Message) -> Message:
+    """Return the answer of a legacy server without what asks something in this revision alone.
+
+    Such a server asks by requests of its own, which say who asks.
+    """
+    said = answer.json("result")
+    if said.value.get("resultType", "complete") == "complete":
+        return answer
+    plain = said.edited(drop=("resultType", "inputRequests", "requestState"))
+    return result(answer.id_text, plain)

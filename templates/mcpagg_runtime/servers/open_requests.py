@@ -1,0 +1,188 @@
+"""The requests of one child that clients are to answer.
+
+Each has an id towards its client; the answer goes back under the child's own, progress under its
+own token.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.clients.clients import attributed
+from mcpagg_runtime.messages.jsontext import Json
+from mcpagg_runtime.messages.message import error, failure, notification, request
+from mcpagg_runtime.messages.protocol import CANCELLED, INTERNAL_ERROR, PROGRESS
+from mcpagg_runtime.servers.effects import FOREVER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from mcpagg_runtime.clients.client import Client
+    from mcpagg_runtime.clients.clients import Clients
+    from mcpagg_runtime.messages.message import Message
+    from mcpagg_runtime.servers.connection import Connection
+    from mcpagg_runtime.servers.lifecycle import Lifecycle
+
+# How long a client may take to answer from when a call of another one waits for the instance, and
+# how long a request waits until it is known whom it is for.
+ANSWER_SECONDS = 60.0
+GONE = "The client is gone"
+
+
+class ServerRequest:
+    """One request of a child on its way to a client."""
+
+    __slots__ = ("client", "deadline", "message", "number", "token")
+
+    def __init__(self, client: Client, message: Message) -> None:
+        self.client = client
+        self.message = message
+        """As the child has sent it."""
+        self.number = client.mint()
+        """The id that the client knows it by."""
+        given = message.json("params").part("_meta", "progressToken")
+        self.token = given if given != "null" else ""
+        """The JSON text of the child's progress token, "" for none."""
+        self.deadline = FOREVER
+        """Until when the client may answer, FOREVER while no call of another one waits for it."""
+
+
+class OpenRequests:
+    """The requests of one child that clients have not answered, oldest first."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        lifecycle: Lifecycle,
+        send_on: Callable[[], None],
+        *,
+        several: bool,
+    ) -> None:
+        """`send_on` sends the calls that waited for a request to be closed.
+
+        `several`: the proxy has several servers, so a person must be shown which one asks.
+        """
+        self._connection = connection
+        self._lifecycle = lifecycle
+        self._send_on = send_on
+        self._several = several
+        self._pending: list[ServerRequest] = []
+
+    def __iter__(self) -> Iterator[ServerRequest]:
+        return iter(self._pending)
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+    def ask(self, client: Client, message: Message) -> None:
+        """Ask a client what the child has sent."""
+        asked = ServerRequest(client, message)
+        self._pending.append(asked)
+        token = {"progressToken": str(asked.number)} if asked.token else {}
+        method, name = message.method or "", self._connection.name
+        params = attributed(method, message.json("params"), name, self._several, token)
+        client.deliver(request(asked.number, method, params))
+
+    def limit(self, requests: list[ServerRequest], now: float) -> None:
+        """Give clients so much time to answer, as calls of other ones wait from now on."""
+        for asked in requests:
+            if asked.deadline == FOREVER:
+                asked.deadline = self._connection.effects.arm(now + ANSWER_SECONDS)
+
+    def overdue(self, now: float, *, awaited: bool) -> list[ServerRequest]:
+        """Return those whose time is up; none of them has a limit where no call is `awaited`."""
+        late = []
+        for asked in [one for one in self._pending if one.deadline < FOREVER]:
+            if not awaited:
+                asked.deadline = FOREVER
+            elif asked.deadline > now:
+                self._connection.effects.arm(asked.deadline)
+            else:
+                late.append(asked)
+        return late
+
+    def answer(self, client: Client, number: int, message: Message) -> bool:
+        """Pass a client's answer on to the child, if it is to one of these."""
+        asked = self._find(client, number)
+        if asked is None:
+            return False
+        self.close(asked)
+        self._lifecycle.touch()
+        self._connection.send(message.under(asked.message.id_text))
+        return True
+
+    def progress(self, client: Client, number: int, message: Message) -> None:
+        """Pass a client's progress on to the child, under the child's own token."""
+        asked = self._find(client, number)
+        if asked is not None and asked.token:
+            params = message.json("params").owned({"progressToken": asked.token})
+            self._connection.send(notification(PROGRESS, params.text))
+
+    def _find(self, client: Client, number: int) -> ServerRequest | None:
+        asked = [one for one in self._pending if one.client is client and one.number == number]
+        return asked[0] if asked else None
+
+    def close(self, asked: ServerRequest) -> None:
+        """Forget a request: calls that waited for that may go."""
+        self._pending.remove(asked)
+        self._connection.effects.later(self._send_on)
+
+    def end(self, asked: ServerRequest, params: str = "{}") -> None:
+        """Forget a request; its client need not answer it. `params` say more of that."""
+        self.close(asked)
+        cancelled = Json(params).owned({"requestId": str(asked.number)})
+        asked.client.deliver(notification(CANCELLED, cancelled.text))
+
+    def take_from(self, client: Client) -> list[ServerRequest]:
+        """Forget, and return, what a client was asked that will not answer it."""
+        taken = [asked for asked in self._pending if asked.client is client]
+        for asked in taken:
+            self.close(asked)
+        return taken
+
+    def refuse_for(self, client: Client) -> None:
+        """Answer what a client was asked that is gone, or will send no more answers."""
+        for asked in self.take_from(client):
+            refusal = failure(asked.message.id_text, error(INTERNAL_ERROR, GONE))
+            self._connection.send(refusal)
+
+
+class DeferredRequests:
+    """Requests of a child that wait for the next call of the client that it was started for.
+
+    A modern client can be asked in the middle of a call alone; servers ask for its roots before
+    there is one.
+    """
+
+    def __init__(self, lifecycle: Lifecycle, clients: Clients) -> None:
+        self._lifecycle = lifecycle
+        self._clients = clients
+        self._deferred: list[Message] = []
+
+    def __len__(self) -> int:
+        return len(self._deferred)
+
+    def takes(self, message: Message) -> bool:
+        """Keep a request that can wait for such a call; return whether it can."""
+        starter = self._lifecycle.client
+        started = starter is not None and starter.connection in self._clients
+        may_wait = started and starter not in self._clients and message.method == "roots/list"
+        if may_wait:
+            self._deferred.append(message)
+        return may_wait
+
+    def taken_for(self, client: Client) -> list[Message]:
+        """Return those that a client can be asked now, and keep them no longer."""
+        starter = self._lifecycle.client
+        if starter is None or starter.connection is not client.connection:
+            return []
+        taken, self._deferred = self._deferred, []
+        return taken
+
+    def withdraw(self, key: object) -> None:
+        """Forget the request with this id: the child no longer wants an answer."""
+        self._deferred = [one for one in self._deferred if one.id != key]
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._deferred.clear()

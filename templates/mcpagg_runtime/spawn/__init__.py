@@ -1,1 +1,0 @@
-"""What starts the process of a server: compiled before all else that a call needs."""

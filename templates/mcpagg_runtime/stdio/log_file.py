@@ -1,0 +1,77 @@
+"""The file of the log: where it lies, what it is called, and how it is opened."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.launch.platforms import WINDOWS
+from mcpagg_runtime.processes.threads import start_thread
+from mcpagg_runtime.processes.writer import Writer
+from mcpagg_runtime.start.opening import LOG_DIRECTORY, LOG_LEVEL
+from mcpagg_runtime.stdio.call_log import Log
+from mcpagg_runtime.stdio.standard import complain
+from mcpagg_runtime.stdio.windows_files import open_to_append
+
+if TYPE_CHECKING:
+    from mcpagg_runtime.plan.plan import Plan
+
+# What Windows takes for a device, whatever follows a dot; two of them with a number behind.
+DEVICES = ("aux", "con", "nul", "prn", "com", "lpt")
+
+
+def open_log(plan: Plan) -> Log:
+    """Open the log in the directory that the environment names; see `_opened`."""
+    return open_log_at(plan, path_in(os.environ[LOG_DIRECTORY], plan.name), (), is_debug())
+
+
+def is_debug() -> bool:
+    """Whether the environment asks for all that can be logged."""
+    return os.environ.get(LOG_LEVEL) == "debug"
+
+
+def path_in(directory: str, name: str) -> str:
+    """Return the path of a proxy's log in a directory, "" for none."""
+    return os.path.join(directory, log_name(name)) if directory else ""
+
+
+def log_name(name: str) -> str:
+    """Return the name of a proxy's log: the same on every system, and a file's on each."""
+    letters = ["_" if letter in '<>:"/\\|?*' or letter < " " else letter for letter in name]
+    device = name.partition(".")[0].strip().lower().rstrip("0123456789")
+    return ("_" if device in DEVICES else "") + "".join(letters) + ".log"
+
+
+def open_log_at(plan: Plan, path: str, taken: tuple[int, ...], with_calls: bool) -> Log:
+    """Open a log; see `_opened`."""
+    broke = f"{plan.name}: cannot write the log {path} any more"
+    writer = Writer(
+        _opened(path, taken),
+        private=False,
+        broke=lambda: start_thread(complain, broke),  # whose reader may not read either
+        overflowed=lambda waiting: None,
+    )
+    return Log(writer, with_calls)
+
+
+def _opened(path: str, taken: tuple[int, ...]) -> int:
+    """Open a log. `taken` are the descriptors of the protocol.
+
+    Raises:
+        OSError: it cannot be written.
+        ValueError: it is one of those, or its path cannot be one.
+    """
+    if WINDOWS:
+        descriptor = open_to_append(path)
+    else:  # not waiting: a named pipe may have no reader
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
+        descriptor = os.open(path, flags, 0o666)
+    about = os.fstat(descriptor)
+    # A terminal, or /dev/null, may be several things at once.
+    if not stat.S_ISCHR(about.st_mode):
+        for other in taken:
+            if os.path.samestat(about, os.fstat(other)):
+                os.close(descriptor)
+                raise ValueError("the protocol is spoken over it")
+    return descriptor

@@ -1,0 +1,325 @@
+"""Serves one client over standard input and output."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import sys
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.clients.answers import Answers, answer_line
+from mcpagg_runtime.clients.client import Client
+from mcpagg_runtime.clients.profiles import choose
+from mcpagg_runtime.launch.needs import endless, unset
+from mcpagg_runtime.launch.platforms import own_folder
+from mcpagg_runtime.messages.message import (
+    MAXIMUM_LINE_BYTES,
+    Lines,
+    Message,
+    decode,
+    error,
+    failure,
+    read_message,
+)
+from mcpagg_runtime.messages.protocol import INVALID_REQUEST
+from mcpagg_runtime.plan.plan import Plan
+from mcpagg_runtime.processes.memory import keep_memory
+from mcpagg_runtime.processes.polling import (
+    POLLIN,
+    POLLS,
+    STDIN_CHUNK,
+    Stopped,
+    hung_up,
+    new_poll,
+    readable,
+    set_nonblocking,
+)
+from mcpagg_runtime.processes.threads import SIGNAL_SECONDS
+from mcpagg_runtime.processes.writer import Writer
+from mcpagg_runtime.start.opening import ABOVE, ENDING, HEAD_START_SECONDS, LOG_DIRECTORY
+from mcpagg_runtime.stdio.standard import complain, open_standard_files
+from mcpagg_runtime.stdio.windows_input import ThreadedInput
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from mcpagg_runtime.plan.plan import Plan
+    from mcpagg_runtime.start.opening import Opening
+    from mcpagg_runtime.stdio.engine import Engine, Log
+    from mcpagg_runtime.stdio.windows_input import ThreadedInput
+
+
+DRAIN_SECONDS = 5.0
+FLUSH_SECONDS = 1.0
+# Exit statuses: there is no input, or a server started this; a variable is not set. The same as the
+# compiler's.
+UNREADABLE = 2
+ENDLESS = 2
+MISSING_VARIABLE = 3
+
+
+class Stdio:
+    """Serves standard input until it ends or a signal comes.
+
+    The file answers until a child is needed; then the engine takes over, the client included.
+    """
+
+    def __init__(self, plan: Plan, folder: str, log: Log | None = None) -> None:
+        """`log`: see Engine."""
+        # Take standard output for the protocol alone: what a stray print writes goes to stderr.
+        self.writer = _taken_output()
+        os.dup2(2, 1)
+        self.folder = folder
+        self.plan = plan
+        self.answers = Answers(plan)
+        self.profiles = bool(plan.profiles)
+        """Whether the client's name may decide what it is offered."""
+        self.client = Client(plan.options.names)
+        self.engine: Engine | None = None
+        self._log = log
+        self.waiting = False
+        self.stopped = False
+        self.input = _input(self.writer)
+
+    def run(self, opening: Opening) -> int:
+        """Serve, then end: answers already owed are written, and no child is left.
+
+        `opening` is what has been said already. Returns the exit status.
+        """
+        fault = start_fault(self.answers, self.folder)
+        if fault:
+            return fault
+        if os.isatty(0):
+            waits = "waiting for the JSON-RPC messages of an MCP client on standard input"
+            complain(f"{self.answers.plan.name}: {waits}; -h shows what else it does")
+        status = 0
+        for number in ENDING:
+            signal.signal(number, self._stop)
+        try:
+            self._read(self._take_over(opening))
+            if self.engine is not None:
+                self.engine.settle(self.client, DRAIN_SECONDS, lambda: self.stopped)
+        except Stopped:
+            pass
+        except OSError as problem:
+            complain(f"{self.answers.plan.name}: cannot read standard input: {problem.strerror}")
+            status = UNREADABLE
+        finally:
+            self.waiting = False
+            self.writer.flush(FLUSH_SECONDS)
+            if self.engine is not None:
+                self.engine.close()
+                self.writer.flush(FLUSH_SECONDS)
+        return status
+
+    def _take_over(self, opening: Opening) -> bytes:
+        """Go on where the prepared answers ended; return what was read and not answered."""
+        if opening.owed:
+            self.writer.send(opening.owed)
+        if opening.hello:
+            self.client.introduce(read_message(decode(opening.hello)))
+        if opening.initialized:
+            self.client.shake_hands()
+            if not opening.unanswered and self._wants_children():
+                self._open()
+        return opening.unanswered
+
+    def _read(self, unanswered: bytes) -> None:
+        lines = Lines(self._refuse)
+        self._receive(lines.feed(unanswered))
+        while True:
+            # A signal may raise only where nothing is half done: while waiting for input.
+            self.waiting = True
+            if self.stopped or self.writer.broken:
+                raise Stopped
+            wakes = self.engine is None and self._wants_children()
+            says_more = not wakes or self.input.ready(HEAD_START_SECONDS)
+            data = self.input.read() if says_more else None
+            self.waiting = False
+            if data is None:
+                self._open()
+            elif data:
+                complete = lines.feed(data)
+                # The end of a large line, kept, would keep the memory of all that stood before it.
+                del data
+                self._receive(complete)
+                del complete
+            else:
+                self._receive([lines.rest()])
+                return
+
+    def _receive(self, lines: list[bytes]) -> None:
+        """Answer lines from the file; from the first one that it cannot answer, the engine does."""
+        taken = 0
+        while taken < len(lines):
+            if self.engine is None:
+                self._answer(lines[taken])
+                taken += 1
+            else:
+                taken += self.engine.receive(self.client, *lines[taken:])
+            if not self.has_room():
+                self._await_reading()
+
+    def _answer(self, line: bytes) -> None:
+        if self.profiles:
+            self.answers, self.profiles = choose(self.plan, self.answers, line)
+        try:
+            answer = answer_line(self.answers, self.client, line)
+        except Exception as fault:
+            self._open().fail(self.client, line, fault)
+            return
+        if answer is None:
+            self._open().receive(self.client, line)
+        elif not isinstance(answer, str):
+            self.send(answer)
+
+    def _await_reading(self) -> None:
+        """Wait until the client has read what it is owed: memory has an end, too.
+
+        Unless it is gone: what is left of its input is no more than a pipe holds.
+        """
+        while not (hung_up(0) or self.writer.has_room(SIGNAL_SECONDS)):
+            if self.stopped:
+                raise Stopped
+
+    def _refuse(self) -> None:
+        """Answer a line that is too long; which request it was is in what was never read."""
+        text = f"Invalid message: longer than {MAXIMUM_LINE_BYTES >> 20} MiB"
+        self.send(failure("null", error(INVALID_REQUEST, text)))
+
+    def send(self, *messages: Message) -> None:
+        """Write messages to the client, now or as soon as it reads."""
+        pieces: list[bytes | memoryview] = []
+        for message in messages:
+            pieces += message.pieces()
+        self.writer.send(*pieces)
+
+    def has_room(self, seconds: float = 0.0) -> bool:
+        """See `Writer.has_room`."""
+        return self.writer.has_room(seconds)
+
+    def _wants_children(self) -> bool:
+        eager = self.answers.plan.options.start == "eager"
+        return self.client.starter is not None and eager
+
+    def _open(self) -> Engine:
+        """Return the engine, which is made when it is first needed."""
+        if self.engine is None:
+            from mcpagg_runtime.stdio.engine import Engine
+
+            keep_memory()
+            self.engine = Engine(self.answers, self.folder, self._log)
+            self.engine.connect(self.client, self)
+        return self.engine
+
+    def _stop(self, *_: object) -> None:
+        if self.stopped:
+            # The second signal: whoever sends it wants no more waiting.
+            if self.engine is not None:
+                self.engine.kill()
+            os._exit(1)
+        self.stopped = True
+        if self.waiting:
+            raise Stopped
+
+
+def start_fault(answers: Answers, folder: str) -> int:
+    """Say what keeps the proxy from starting; return its exit status, 0 if nothing does.
+
+    It must not be started by a server of its own, and all that servers need must be set. With
+    `--allow-failed` it goes on without the servers that lack something.
+    """
+    plan = answers.plan
+    if ABOVE in os.environ:
+        why = endless(plan, os.environ)
+        if why:
+            complain(f"{plan.name}: {why}")
+            return ENDLESS
+    if all(name in os.environ for name in plan.needs):
+        return 0
+    # What is not in the environment may be in an env file.
+    missing = unset(plan.servers, os.environ, folder)
+    for server, problem in missing.items():
+        complain(f"{plan.name}: server '{server}' cannot be started: {problem}")
+    if missing and not plan.options.allow_failed:
+        remedy = "set it in the environment, or in the client's `env` for this program"
+        complain(f"{plan.name}: nothing was started; {remedy}")
+        return MISSING_VARIABLE
+    answers.outages.update(missing)
+    return 0
+
+
+class _Input:
+    """Standard input, whose reading a signal ends, whenever it comes.
+
+    So does a client that reads no more from `output`.
+    """
+
+    def __init__(self, output: int) -> None:
+        self.output = output
+        # One that comes just before the wait would not end it; the byte that it writes does.
+        woken, wake = os.pipe()
+        set_nonblocking(wake)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        self.poll = new_poll()
+        self.poll.register(0, POLLIN)
+        self.poll.register(woken, POLLIN)
+        self.poll.register(output, 0)
+
+    def ready(self, seconds: float) -> bool:
+        """Wait until there is something to read, or its end, no longer than `seconds`."""
+        return readable(0, seconds)
+
+    def read(self) -> bytes:
+        """Wait for input; b"" is its end. Whoever gave us the pipe may have made it non-blocking.
+
+        What else wakes up is a signal, whose handler has then been called.
+        """
+        while True:
+            for number, _ in self.poll.poll():
+                if number == self.output:
+                    raise Stopped
+            try:
+                return os.read(0, STDIN_CHUNK)
+            except BlockingIOError:
+                readable(0, None)
+
+
+def _input(output: Writer) -> _Input | ThreadedInput:
+    """Return standard input, as this system can wait for it."""
+    if POLLS:
+        return _Input(output.descriptor)
+    return ThreadedInput(output)
+
+
+def _taken_output() -> Writer:
+    """Return standard output, as an open file of our own where the system has a way to it.
+
+    Elsewhere, anyone may have put something at that path.
+    """
+    if sys.platform.startswith("linux") and stat.S_ISFIFO(os.fstat(1).st_mode):
+        try:
+            return Writer(os.open("/proc/self/fd/1", os.O_WRONLY), private=True)
+        except OSError:
+            pass
+    return Writer(os.dup(1), private=False)
+
+
+def run(tables: Mapping[str, Any], file: str, opening: Opening) -> None:
+    """Serve on standard input and output, or do what the command line says instead.
+
+    `opening` is what has been said there. Does not return: threads may still wait for input that
+    never comes.
+    """
+    folder = own_folder(file)
+    open_standard_files()
+    plan = Plan(tables)
+    if len(sys.argv) > 1 or os.environ.get(LOG_DIRECTORY):
+        from mcpagg_runtime.tool.commands import run_command
+
+        status = run_command(plan, folder, sys.argv[1:], opening)
+    else:
+        status = Stdio(plan, folder).run(opening)
+    os._exit(status)

@@ -1,0 +1,60 @@
+"""Standard input on a system where nothing can wait for a pipe and a signal at once."""
+
+from __future__ import annotations
+
+import os
+import queue
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.processes.polling import STDIN_CHUNK, Stopped
+from mcpagg_runtime.processes.threads import SIGNAL_SECONDS, start_thread
+
+if TYPE_CHECKING:
+    from mcpagg_runtime.processes.writer import Writer
+
+
+class ThreadedInput:
+    """Standard input, which a thread of its own reads ahead.
+
+    Whoever waits for the next piece wakes up now and then, so that the handlers of signals run.
+    """
+
+    def __init__(self, output: Writer) -> None:
+        self.output = output
+        self._pieces: queue.Queue[bytes | OSError] = queue.Queue(1)
+        self._next: bytes | OSError | None = None
+        """What was waited for, and is not read yet."""
+        start_thread(self._read_ahead)
+
+    def ready(self, seconds: float) -> bool:
+        """Wait until there is something to read, or its end, no longer than `seconds`."""
+        if self._next is None:
+            with suppress(queue.Empty):
+                self._next = self._pieces.get(timeout=seconds)
+        return self._next is not None
+
+    def read(self) -> bytes:
+        """Wait for input; b"" is its end.
+
+        Raises:
+            Stopped: the client takes nothing any more.
+            OSError: there is nothing to be read.
+        """
+        while not self.ready(SIGNAL_SECONDS):
+            if self.output.broken:
+                raise Stopped
+        piece, self._next = self._next, None
+        if isinstance(piece, OSError):
+            raise piece
+        return piece or b""
+
+    def _read_ahead(self) -> None:
+        data = b"?"
+        while data:
+            try:
+                data = os.read(0, STDIN_CHUNK)
+            except OSError as problem:
+                self._pieces.put(problem)
+                return
+            self._pieces.put(data)

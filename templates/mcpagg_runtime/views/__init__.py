@@ -1,1 +1,0 @@
-"""What clients are shown where that is not simply what servers list."""

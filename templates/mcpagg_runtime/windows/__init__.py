@@ -1,1 +1,0 @@
-"""What only Windows needs: its processes, programs and input."""
