@@ -7,13 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mcpagg.approval import Approval
 from mcpagg.compilation import Compilation, MadeOf
-from mcpagg.config import read_config
-from mcpagg.emission import emit
-from mcpagg.linking import link
 from mcpagg.options import Commands, Options
-from mcpagg.relocation import launch_rows
+from mcpagg.passes.config import read_config
+from mcpagg.passes.emission.approval import Approval
+from mcpagg.passes.emission.emission import emit
+from mcpagg.passes.environment.relocation import launch_rows
+from mcpagg.passes.linking.linking import link
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 
 Json = dict[str, Any]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mcpagg.config import read_config
+from mcpagg.passes.config import read_config
 from mcpagg.problems import ConfigError
 from mcpagg.spec import ProxySpec, ServerSpec
 

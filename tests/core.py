@@ -20,11 +20,11 @@ from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcpagg.emission import plan_tables
-from mcpagg.linking import link
 from mcpagg.options import Options
-from mcpagg.overlays import as_listed, patches
-from mcpagg.profiles import subsets
+from mcpagg.passes.emission.emission import plan_tables
+from mcpagg.passes.linking.linking import link
+from mcpagg.passes.linking.overlays import as_listed, patches
+from mcpagg.passes.linking.profiles import subsets
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg.spec import Overlay, Profile, ProxySpec, ServerSpec
 from mcpagg_runtime.clients.answers import Answers

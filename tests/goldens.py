@@ -9,8 +9,8 @@ from typing import Any
 
 from compilations import of_snapshot
 
-from mcpagg.approval import Approval
 from mcpagg.options import Options
+from mcpagg.passes.emission.approval import Approval
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg_runtime.lists.catalogue import KINDS
 

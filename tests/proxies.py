@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from wire import STUB, Wire, initialize, stub_entry
 
-from mcpagg.cli import main
+from mcpagg.command.cli import main
 
 Servers = Mapping[str, Mapping[str, Any]]
 

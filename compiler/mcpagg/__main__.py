@@ -11,7 +11,7 @@ def main() -> int:
     open_standard_files()
     gc.disable()  # a run is short; to look for circles takes a tenth of one that asks no server
     try:
-        from mcpagg.cli import main as run
+        from mcpagg.command.cli import main as run
 
         return run()
     except KeyboardInterrupt:

@@ -22,9 +22,9 @@ import mcp
 from anyio.abc import TaskGroup, TaskStatus
 from mcp_types import CallToolResult, Tool
 
-from mcpagg.config import read_config
 from mcpagg.dropped import every_answer
-from mcpagg.environment import check_environment
+from mcpagg.passes.config import read_config
+from mcpagg.passes.environment.environment import check_environment
 from mcpagg.problems import ChildFault, NameClash, Problem
 from mcpagg.snapshot import Json
 from mcpagg.spec import ProxySpec, ServerSpec

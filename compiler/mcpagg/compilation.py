@@ -8,16 +8,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mcpagg.options import Options
-from mcpagg.pins import Pin
+from mcpagg.passes.emission.recorded import NOTHING, Contents, Rows
+from mcpagg.passes.environment.pins import Pin
 from mcpagg.problems import CompileError
-from mcpagg.recorded import NOTHING, Contents, Rows
 from mcpagg.snapshot import Snapshot
 from mcpagg.spec import LeftOut, ProxySpec
 
 if TYPE_CHECKING:
-    from mcpagg.costs import Cost
-    from mcpagg.linking import Linked
-    from mcpagg.lint import Finding
+    from mcpagg.passes.linking.linking import Linked
+    from mcpagg.review.costs import Cost
+    from mcpagg.review.lint import Finding
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +102,14 @@ class Compilation:
     @cached_property
     def costs(self) -> tuple[Cost, ...]:
         """What each server adds to the list of tools."""
-        from mcpagg.costs import measure
+        from mcpagg.review.costs import measure
 
         return measure(self.made_of.listed, self.made_of.linked, self.options)
 
     @cached_property
     def profiles(self) -> dict[str, tuple[Cost, ...]]:
         """The same of each profile."""
-        from mcpagg.costs import measure
+        from mcpagg.review.costs import measure
 
         listed, linked = self.made_of.listed, self.made_of.linked
         return {

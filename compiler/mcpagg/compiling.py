@@ -10,19 +10,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mcpagg.approval import approving
 from mcpagg.compilation import Compilation, Earlier, MadeOf
-from mcpagg.config import read_config
-from mcpagg.config.selection import filtered
-from mcpagg.environment import check_environment, settle_folders
-from mcpagg.filters import check_filters
 from mcpagg.job import SILENT, Job, Listener
-from mcpagg.nesting import check_nesting
 from mcpagg.options import Source
-from mcpagg.output import is_extension
-from mcpagg.pins import Pin, Written, find_pins, write_pins
-from mcpagg.problems import CompileError, ConfigError, Problem
-from mcpagg.recorded import (
+from mcpagg.passes.config import read_config
+from mcpagg.passes.config.selection import filtered
+from mcpagg.passes.discovery.survey import ask, facts_of, survey
+from mcpagg.passes.emission.approval import approving
+from mcpagg.passes.emission.output import is_extension
+from mcpagg.passes.emission.recorded import (
     NOTHING,
     Contents,
     Rows,
@@ -32,15 +28,19 @@ from mcpagg.recorded import (
     new_names,
     read_contents,
 )
-from mcpagg.relocation import check_alone, launch_rows, reached
+from mcpagg.passes.environment.environment import check_environment, settle_folders
+from mcpagg.passes.environment.nesting import check_nesting
+from mcpagg.passes.environment.pins import Pin, Written, find_pins, write_pins
+from mcpagg.passes.environment.relocation import check_alone, launch_rows, reached
+from mcpagg.passes.linking.filters import check_filters
+from mcpagg.problems import CompileError, ConfigError, Problem
 from mcpagg.snapshot import Snapshot
 from mcpagg.spec import ProxySpec, ServerSpec
-from mcpagg.survey import ask, facts_of, survey
 
 if TYPE_CHECKING:
-    from mcpagg.approval import Approval
-    from mcpagg.dry_run import DryRun
-    from mcpagg.lint import Finding
+    from mcpagg.passes.emission.approval import Approval
+    from mcpagg.review.dry_run import DryRun
+    from mcpagg.review.lint import Finding
 
 
 def dry_run(source: Source, environ: Mapping[str, str], file: Path | None = None) -> DryRun:
@@ -51,7 +51,7 @@ def dry_run(source: Source, environ: Mapping[str, str], file: Path | None = None
     Raises:
         ConfigError: the config cannot be understood.
     """
-    from mcpagg.dry_run import DryRun
+    from mcpagg.review.dry_run import DryRun
 
     heard = _Collected()
     job = Job(source=source, environ=environ, file=file, listener=heard)
@@ -131,11 +131,11 @@ def compile_proxy(job: Job) -> Compilation:
     pins = find_pins(ready, {child.name: child.ran for child in found.children})
     done = Compilation(job.name, text, job.options, made, ready.left_out, findings, pins, earlier)
     if job.options.max_bytes is not None:
-        from mcpagg.costs import check_size
+        from mcpagg.review.costs import check_size
 
         check_size(done.costs, done.profiles, job.options.max_bytes, job.source.name)
     if job.may_know:
-        from mcpagg.kept import Kept
+        from mcpagg.passes.discovery.kept import Kept
 
         Kept(spec, job.environ, job.options.minimal).forget()
     return done
@@ -159,7 +159,7 @@ def _understood(job: Job) -> ProxySpec:
         allow_secrets=options.allow_secrets,
     )
     if options.profile:
-        from mcpagg.profiles import check_chosen
+        from mcpagg.passes.linking.profiles import check_chosen
 
         check_chosen(spec, options.profile)
     spec = settle_folders(filtered(spec, options.expose, options.hide))
@@ -220,9 +220,9 @@ def _linked(job: Job, spec: ProxySpec, rows: Rows, snapshot: Snapshot) -> MadeOf
         ConfigError: an overlay, a profile or a composite tool means what is not there.
         NameClash: two tools, or two prompts, would get one name.
     """
-    from mcpagg.linking import link
-    from mcpagg.overlays import as_listed, idle, patches
-    from mcpagg.profiles import subsets
+    from mcpagg.passes.linking.linking import link
+    from mcpagg.passes.linking.overlays import as_listed, idle, patches
+    from mcpagg.passes.linking.profiles import subsets
 
     listed = as_listed(spec, snapshot)
     linked, warnings = link(spec, rows, listed, job.options)
@@ -238,7 +238,7 @@ def _findings(job: Job, made: MadeOf) -> tuple[Finding, ...]:
     Raises:
         ConfigError: with `--strict`, for what some client or reader is harmed by.
     """
-    from mcpagg.lint import lint
+    from mcpagg.review.lint import lint
 
     findings, warnings = lint(made.spec, made.listed, made.linked, job.options, job.name)
     job.warn_of(warnings)
@@ -251,7 +251,7 @@ def _text(job: Job, made: MadeOf, key: str | None, before: Approval) -> str:
     Raises:
         ReadBackError: a fault of the compiler.
     """
-    from mcpagg.emission import APPROVED, emit  # with Jinja
+    from mcpagg.passes.emission.emission import APPROVED, emit  # with Jinja
 
     text = emit(
         name=job.name,

@@ -14,7 +14,7 @@ from mcpagg.problems import Problem
 from mcpagg.spec import ServerSpec
 
 if TYPE_CHECKING:
-    from mcpagg.discovery import Awaited
+    from mcpagg.passes.discovery.discovery import Awaited
 
 
 class Listener:

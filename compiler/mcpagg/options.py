@@ -250,7 +250,9 @@ def commands(source: Source, output: str) -> Commands:
     Raises:
         ConfigError: no relative path leads from the file's folder to the config.
     """
-    from mcpagg.relocation import way  # --help needs none of what it brings along
+    from mcpagg.passes.environment.relocation import (
+        way,  # --help needs none of what it brings along
+    )
 
     try:
         there = "-" if source.name == "-" else way(os.path.dirname(output) or ".", source.name)

@@ -17,7 +17,7 @@ import pytest
 from proxies import compiled, served, swapped, write_config
 from wire import STUB, call, modern_entry, stub_entry, text
 
-from mcpagg.cli import main
+from mcpagg.command.cli import main
 
 
 def run(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -316,7 +316,7 @@ def test_the_proxy_can_be_looked_at_and_called_from_a_shell(tmp_path: Path) -> N
 def test_a_wrong_config_is_answered_without_the_sdk_or_black(tmp_path: Path) -> None:
     (tmp_path / "mcp.json").write_text("{")
     code = (
-        "import sys; from mcpagg.cli import main; main(['mcp.json']);"
+        "import sys; from mcpagg.command.cli import main; main(['mcp.json']);"
         "print(sorted({'mcp', 'pydantic', 'black', 'jinja2', 'anyio'} & set(sys.modules)))"
     )
     command = [sys.executable, "-c", code]
@@ -328,7 +328,7 @@ def test_compiling_starts_servers_without_the_sdk(tmp_path: Path) -> None:
     config = {"mcpServers": {"one": stub_entry(), "new": modern_entry()}}
     (tmp_path / "mcp.json").write_text(json.dumps(config))
     code = (
-        "import sys; from mcpagg.cli import main;"
+        "import sys; from mcpagg.command.cli import main;"
         "assert main(['mcp.json', '-q', '-o', 'server.py']) == 0;"
         "print(sorted({'mcp', 'mcp_types', 'anyio', 'httpx2'} & set(sys.modules)))"
     )

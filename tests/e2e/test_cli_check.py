@@ -15,7 +15,7 @@ import pytest
 from proxies import compiled, write_config
 from wire import STUB, stub_entry
 
-from mcpagg.cli import main
+from mcpagg.command.cli import main
 from mcpagg.review import CLASSES
 
 TOOL = {"name": "a", "inputSchema": {"type": "object"}, "title": "A", "description": "Does."}
@@ -69,7 +69,7 @@ def test_somebody_who_watches_is_told_that_nothing_has_changed(
     flags: list[str],
     said: bool,
 ) -> None:
-    monkeypatch.setattr("mcpagg.results.is_terminal", lambda stream: watched)
+    monkeypatch.setattr("mcpagg.command.results.is_terminal", lambda stream: watched)
     assert main(["--check", "--offline", "-o", str(file), *flags]) == 0
     line = f"{file} is what compiling now would write\n"
     assert capsys.readouterr().out == (line if said else "")

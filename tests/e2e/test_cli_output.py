@@ -15,8 +15,8 @@ from proxies import compiled, write_config
 from wire import stub_entry
 
 from mcpagg import compiling
-from mcpagg.cli import INTERNAL_FAULT, main
-from mcpagg.output import check_target, write
+from mcpagg.command.cli import INTERNAL_FAULT, main
+from mcpagg.passes.emission.output import check_target, write
 from mcpagg.problems import ConfigError
 from mcpagg_runtime.launch import platforms
 

@@ -15,8 +15,8 @@ import pytest
 from clock import LIMIT, skipping
 from wire import STUB, TIMEOUT, events, started, stub_entry
 
-from mcpagg import kept
-from mcpagg.cli import main
+from mcpagg.command.cli import main
+from mcpagg.passes.discovery import kept
 
 pytestmark = pytest.mark.skipif(
     not os.path.isdir("/proc/self"), reason="needs Linux's /proc, to see what was started"

@@ -9,7 +9,7 @@ import pytest
 from proxies import compiled, served, write_config
 from wire import STUB, call, stub_entry, text
 
-from mcpagg.cli import main
+from mcpagg.command.cli import main
 
 
 def entry(folder: Path, name: str, **options: object) -> dict[str, object]:

@@ -14,8 +14,8 @@ import pytest
 from proxies import posix
 from wire import STUB, Wire, call, initialize, text
 
-from mcpagg.cli import main
-from mcpagg.config import read_config
+from mcpagg.command.cli import main
+from mcpagg.passes.config import read_config
 from mcpagg_runtime.launch.variables import resolve
 
 pytestmark = posix("its programs are shell scripts")

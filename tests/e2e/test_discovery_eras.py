@@ -25,13 +25,13 @@ from wire import (
     stub_entry,
 )
 
-from mcpagg.cli import main
-from mcpagg.collector import MODERN_SECONDS, UNSPOKEN
-from mcpagg.config import read_config
-from mcpagg.discovery import discover
-from mcpagg.inquiry import RELAYED
+from mcpagg.command.cli import main
+from mcpagg.passes.config import read_config
+from mcpagg.passes.discovery.collector import MODERN_SECONDS, UNSPOKEN
+from mcpagg.passes.discovery.discovery import discover
+from mcpagg.passes.discovery.inquiry import RELAYED
+from mcpagg.passes.emission.recorded import read_contents
 from mcpagg.problems import ChildFault, Problem
-from mcpagg.recorded import read_contents
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
 
 SERVERS = Path(__file__).parents[1] / "servers"

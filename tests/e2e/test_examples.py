@@ -12,7 +12,7 @@ import pytest
 from proxies import served
 from wire import call, text, tool_names
 
-from mcpagg.cli import main
+from mcpagg.command.cli import main
 
 GENERATED = Path(__file__).parents[2] / "generated"
 

@@ -20,7 +20,7 @@ from remotes import Remote, Request
 from wire import Wire, call, text
 
 from mcpagg import Aggregator
-from mcpagg.cli import main
+from mcpagg.command.cli import main
 from mcpagg.problems import ChildFault
 from mcpagg_runtime.remote.login import Login, LoginNeeded, state_folder
 
@@ -214,7 +214,7 @@ def test_nobody_comes(
     private: str, log_in: LogIn, monkeypatch: pytest.MonkeyPatch, state: Path
 ) -> None:
     monkeypatch.setattr("webbrowser.open", lambda url: False)
-    monkeypatch.setattr("mcpagg.login.LOGIN_SECONDS", 0.5)
+    monkeypatch.setattr("mcpagg.command.login.LOGIN_SECONDS", 0.5)
     status, said = log_in({"url": private})
     assert (status, "nobody has logged in within 0.5 s" in said) == (4, True), said
     assert not state.exists()
@@ -236,7 +236,7 @@ def test_the_keyring_keeps_a_login_where_it_is_installed_and_works(
     python.write_text(f"#!/bin/sh\n{body if works else 'exit 1'}\n")
     python.chmod(0o700)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: name == "keyring")
-    monkeypatch.setattr("mcpagg.login.sys.executable", str(python))
+    monkeypatch.setattr("mcpagg.command.login.sys.executable", str(python))
     status, said = log_in({"url": private})
     login = Login(private)
     where = "the keyring of the system" if works else login.path

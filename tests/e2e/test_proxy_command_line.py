@@ -14,7 +14,7 @@ import pytest
 from proxies import compiled, posix, running
 from wire import initialize, stub_entry, tool_names
 
-from mcpagg.cli import main
+from mcpagg.command.cli import main
 
 SCHEMA = {
     "type": "object",

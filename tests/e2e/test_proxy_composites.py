@@ -10,7 +10,7 @@ import pytest
 from proxies import running, served
 from wire import Wire, call, received, stub_entry, text, tool_names, tools
 
-from mcpagg.cli import main
+from mcpagg.command.cli import main
 
 Json = dict[str, Any]
 

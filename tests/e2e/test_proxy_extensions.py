@@ -22,7 +22,7 @@ from wire import (
     wait_until,
 )
 
-from mcpagg.cli import main
+from mcpagg.command.cli import main
 
 SKILLS = "io.modelcontextprotocol/skills"
 URI = "skill://refunds/SKILL.md"

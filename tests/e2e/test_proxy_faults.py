@@ -11,7 +11,7 @@ import pytest
 from proxies import KILLED, compiled, running, served, swapped, write_config
 from wire import STUB, call, initialize, start_call, stub_entry, text, tool_names, wait_until
 
-from mcpagg.cli import main
+from mcpagg.command.cli import main
 
 LIST_CHANGED = "notifications/tools/list_changed"
 INHERITED = "unrelated-9f8e7d6c5b4a"

@@ -31,7 +31,7 @@ from wire import (
     wait_until,
 )
 
-from mcpagg.bundle import package_name
+from mcpagg.passes.emission.bundle import package_name
 
 STUBBORN: dict[str, Any] = {
     "sigterm": "ignore",

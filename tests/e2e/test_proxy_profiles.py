@@ -12,7 +12,7 @@ import pytest
 from proxies import running, served
 from wire import Wire, call, enveloped, events, initialize, stub_entry, text, tool_names, tools
 
-from mcpagg.cli import main
+from mcpagg.command.cli import main
 
 OVERLAY = {"description": "Ours.", "_meta": {"anthropic/alwaysLoad": True}}
 PROFILES = {

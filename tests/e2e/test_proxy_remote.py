@@ -18,7 +18,7 @@ from proxies import compiled, running, served, write_config
 from remotes import Remote, Request, Talk
 from wire import call, initialize, start_call, text, tools
 
-from mcpagg.cli import main
+from mcpagg.command.cli import main
 
 TOKEN = "sesame-1a2b3c4d5e"  # noqa: S105 - of nothing
 KINDS: dict[str, dict[str, Any]] = {

@@ -18,7 +18,7 @@ from proxies import compiled, served
 from remotes import Talk
 from wire import call, tools
 
-from mcpagg.recorded import read_contents
+from mcpagg.passes.emission.recorded import read_contents
 
 EVERYTHING = ["npx", "-y", "@modelcontextprotocol/server-everything@2026.8.31"]
 FIRST = ["uv", "run", "--no-project", "--quiet", "--with", "mcp<2", "python", "-c"]

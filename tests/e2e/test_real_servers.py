@@ -18,7 +18,7 @@ from compilations import compilation, tool
 from proxies import compiled, running, served
 from wire import Wire, call, initialize, tools
 
-from mcpagg.mcpb import pack
+from mcpagg.command.mcpb import pack
 
 VERSION = "2026.8.31"
 NPM = "@modelcontextprotocol/server-"

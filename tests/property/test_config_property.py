@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcpagg.config import read_config
-from mcpagg.config.dialects import DIALECTS, ROOT_SWITCHES, SERVER_LISTS, Dialect
-from mcpagg.config.keys import KEYS, QUIET, UNHONOURED
-from mcpagg.config.restrictions import SWITCHES
-from mcpagg.environment import check_environment
+from mcpagg.passes.config import read_config
+from mcpagg.passes.config.dialects import DIALECTS, ROOT_SWITCHES, SERVER_LISTS, Dialect
+from mcpagg.passes.config.keys import KEYS, QUIET, UNHONOURED
+from mcpagg.passes.config.restrictions import SWITCHES
+from mcpagg.passes.environment.environment import check_environment
 from mcpagg.problems import ConfigError, EnvironmentFault
 from mcpagg.spec import ProxySpec
 

@@ -14,8 +14,8 @@ from compilations import compilation, tool
 from core import plan
 from goldens import cases, emitted
 
-from mcpagg.approval import Approval, approving
-from mcpagg.cli import main
+from mcpagg.command.cli import main
+from mcpagg.passes.emission.approval import Approval, approving
 from mcpagg.problems import ConfigError
 from mcpagg_runtime.clients.answers import Answers
 from mcpagg_runtime.clients.profiles import narrowed

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from mcpagg.cli import main
-from mcpagg.invocation import parse
+from mcpagg.command.cli import main
+from mcpagg.command.invocation import parse
 from mcpagg.options import Options
+from mcpagg.passes.emission.recorded import REBUILD
 from mcpagg.problems import ConfigError
-from mcpagg.recorded import REBUILD
 from mcpagg_runtime.plan import plan
 
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from core import World, enveloped, plan, request, tool
 
-from mcpagg.config import read_config
-from mcpagg.eras import of_both
-from mcpagg.linking import Linked, link
 from mcpagg.options import Options
-from mcpagg.recorded import Contents
-from mcpagg.relocation import launch_rows
+from mcpagg.passes.config import read_config
+from mcpagg.passes.discovery.eras import of_both
+from mcpagg.passes.emission.recorded import Contents
+from mcpagg.passes.environment.relocation import launch_rows
+from mcpagg.passes.linking.linking import Linked, link
 from mcpagg.review.changes import compare
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
 from mcpagg_runtime.clients.answers import Answers, answer_line

@@ -16,12 +16,19 @@ from compilations import of_snapshot
 from goldens import GOLDEN, cases, emitted
 from proxies import posix
 
-from mcpagg import bundle as bundling
-from mcpagg.bundle import PACKAGE, Bundle, BundleError, bundle, package_name, runtime_digest
 from mcpagg.options import Options
-from mcpagg.readback import cut, read_tables
+from mcpagg.passes.emission import bundle as bundling
+from mcpagg.passes.emission.bundle import (
+    PACKAGE,
+    Bundle,
+    BundleError,
+    bundle,
+    package_name,
+    runtime_digest,
+)
+from mcpagg.passes.emission.readback import cut, read_tables
+from mcpagg.passes.emission.stripping import stripped
 from mcpagg.snapshot import ChildSnapshot, Snapshot
-from mcpagg.stripping import stripped
 from mcpagg_runtime.start import embedded as loader
 
 Make = Callable[..., Bundle]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from configs import ENTRY, FOLDER, entry_refusal, read, refusal, warnings_of
 
-from mcpagg.config.restrictions import restricts
+from mcpagg.passes.config.restrictions import restricts
 
 IN_ENTRY = "restricts what the server may do or offer, and a proxy would not"
 BESIDE = "restricts the servers or their tools, and is not honoured"

@@ -10,7 +10,7 @@ import pytest
 from configs import ENTRY, read, refusal
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
-from mcpagg.cli import main
+from mcpagg.command.cli import main
 
 GENERATED = Path(__file__).parents[2] / "generated"
 OWN = {

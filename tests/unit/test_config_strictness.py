@@ -33,7 +33,7 @@ def test_stdio_only_refuses_everything_else(config: object, says: str) -> None:
 
 def test_a_bad_config_is_answered_without_the_slow_imports() -> None:
     script = (
-        "import sys, mcpagg.config, mcpagg.environment\n"
+        "import sys, mcpagg.passes.config, mcpagg.passes.environment.environment\n"
         "slow = {'mcp', 'black', 'jinja2', 'asyncio', 'jsonyx', 'ruamel', 'tomllib'}\n"
         "assert not slow & set(sys.modules)"
     )

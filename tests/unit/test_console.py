@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from mcpagg import console, inquiry
-from mcpagg.console import NEWS_SECONDS, Console
-from mcpagg.conversation import Fault
-from mcpagg.discovery import INSTALLING, Awaited, discover
+from mcpagg.command import console
+from mcpagg.command.console import NEWS_SECONDS, Console
+from mcpagg.passes.discovery import inquiry
+from mcpagg.passes.discovery.conversation import Fault
+from mcpagg.passes.discovery.discovery import INSTALLING, Awaited, discover
 from mcpagg.problems import ChildFault, ConfigError, Problem
 from mcpagg.spec import ProxySpec, ServerSpec
 from mcpagg_runtime.processes.reasons import telling

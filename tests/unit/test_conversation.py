@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from mcpagg import conversation
-from mcpagg.conversation import (
+from mcpagg.passes.discovery import conversation
+from mcpagg.passes.discovery.conversation import (
     LONGEST_INSTALLATION,
     Conversation,
     Fault,
@@ -18,7 +18,7 @@ from mcpagg.conversation import (
     Silence,
     Time,
 )
-from mcpagg.installed import Installation
+from mcpagg.passes.discovery.installed import Installation
 from mcpagg_runtime.launch.launch import Launch
 from mcpagg_runtime.messages.message import Message
 

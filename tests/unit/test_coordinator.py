@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from core import plan
 
-from mcpagg.config import read_config
+from mcpagg.passes.config import read_config
 from mcpagg.problems import ConfigError
 from mcpagg.spec import ProxySpec
 from mcpagg_runtime.tool.inspection import variable_line, variables

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from mcpagg.config import read_config
-from mcpagg.costs import Cost, as_table, check_size, measure
-from mcpagg.linking import link
 from mcpagg.options import Options
+from mcpagg.passes.config import read_config
+from mcpagg.passes.environment.relocation import launch_rows
+from mcpagg.passes.linking.linking import link
 from mcpagg.problems import ConfigError
-from mcpagg.relocation import launch_rows
+from mcpagg.review.costs import Cost, as_table, check_size, measure
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
 
 

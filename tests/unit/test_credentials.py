@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from mcpagg.cli import main
-from mcpagg.config import read_config
+from mcpagg.command.cli import main
+from mcpagg.passes.config import read_config
 from mcpagg.problems import ConfigError
 
 HEX = "9f8e7d6c5b4a39281706f5e4d3c2b1a0"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mcpagg.cli import main
+from mcpagg.command.cli import main
 from mcpagg.compiling import compile_proxy, dry_run
 from mcpagg.job import Job
 from mcpagg.options import Options, Source

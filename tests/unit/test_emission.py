@@ -26,17 +26,17 @@ from goldens import GOLDEN, cases, emitted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcpagg import emission
-from mcpagg.bundle import package_name, runtime_digest
-from mcpagg.config import read_config
 from mcpagg.jsontext import dumps, loads
 from mcpagg.literal import HIDDEN, comment, is_visible, json_text, list_text, literal, table_text
 from mcpagg.options import Options
+from mcpagg.passes.config import read_config
+from mcpagg.passes.emission import emission
+from mcpagg.passes.emission.bundle import package_name, runtime_digest
+from mcpagg.passes.emission.readback import ReadBackError, cut, read_tables
+from mcpagg.passes.emission.recorded import read_contents, recorded_command
+from mcpagg.passes.emission.tables import TABLES
 from mcpagg.problems import ConfigError
-from mcpagg.readback import ReadBackError, cut, read_tables
-from mcpagg.recorded import read_contents, recorded_command
 from mcpagg.snapshot import ChildSnapshot, Snapshot
-from mcpagg.tables import TABLES
 from mcpagg_runtime.clients.answers import Answers
 from mcpagg_runtime.launch.nesting import data_digest
 from mcpagg_runtime.lists.catalogue import KINDS

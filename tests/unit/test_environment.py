@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mcpagg.environment import check_environment, settle_folders
+from mcpagg.passes.environment.environment import check_environment, settle_folders
 from mcpagg.problems import EnvironmentFault
 from mcpagg.spec import ProxySpec, ServerSpec
 from mcpagg_runtime.launch.launch import mentioned

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from mcpagg.config import read_config
-from mcpagg.config.selection import filtered
-from mcpagg.filters import check_filters
 from mcpagg.options import Options
+from mcpagg.passes.config import read_config
+from mcpagg.passes.config.selection import filtered
+from mcpagg.passes.linking.filters import check_filters
 from mcpagg.problems import ConfigError
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 

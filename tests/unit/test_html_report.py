@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from compilations import compilation, tool
 
-from mcpagg.cli import main
-from mcpagg.html_report import render
+from mcpagg.command.cli import main
+from mcpagg.review.html_report import render
 
 VOID = {"meta", "input"}
 HOSTILE = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(1)>{{ 7 * 7 }}"

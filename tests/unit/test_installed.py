@@ -8,9 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from mcpagg import installed
-from mcpagg.installed import LOOK_SECONDS, TICKS, Installation, find_run, version_that_runs
-from mcpagg.programs import Package, find_package
+from mcpagg.passes.discovery import installed
+from mcpagg.passes.discovery.installed import (
+    LOOK_SECONDS,
+    TICKS,
+    Installation,
+    find_run,
+    version_that_runs,
+)
+from mcpagg.passes.environment.programs import Package, find_package
 from mcpagg_runtime.launch.launch import Launch
 
 LEADER = 4711

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from mcpagg import kept
 from mcpagg.jsontext import loads
-from mcpagg.kept import Kept, cache_folder
+from mcpagg.passes.discovery import kept
+from mcpagg.passes.discovery.kept import Kept, cache_folder
 from mcpagg.snapshot import ChildSnapshot, Refused
 from mcpagg.spec import ProxySpec, ServerSpec
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from mcpagg.config import read_config
-from mcpagg.linking import Linked, link
 from mcpagg.options import Options
+from mcpagg.passes.config import read_config
+from mcpagg.passes.environment.relocation import launch_rows
+from mcpagg.passes.linking.linking import Linked, link
 from mcpagg.problems import NameClash
-from mcpagg.relocation import launch_rows
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
 from mcpagg_runtime.lists.catalogue import SKILLS
 from mcpagg_runtime.messages.protocol import TASKS

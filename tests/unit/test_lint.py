@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from mcpagg.config import read_config
-from mcpagg.linking import link
-from mcpagg.lint import Finding, check_ignored, lint, shortened
-from mcpagg.lint.linting import FAILING, RULES, SHOWN
 from mcpagg.options import Options
+from mcpagg.passes.config import read_config
+from mcpagg.passes.environment.relocation import launch_rows
+from mcpagg.passes.linking.linking import link
 from mcpagg.problems import ConfigError
-from mcpagg.relocation import launch_rows
+from mcpagg.review.lint import Finding, check_ignored, lint, shortened
+from mcpagg.review.lint.linting import FAILING, RULES, SHOWN
 from mcpagg.snapshot import ChildSnapshot, Json, Refused, Snapshot
 
 MODERN, LEGACY = "2026-07-28", "2025-11-25"

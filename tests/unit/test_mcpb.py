@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from compilations import compilation, tool
 
-from mcpagg.cli import main
-from mcpagg.mcpb import MANIFEST, pack
-from mcpagg.output import SERVER
+from mcpagg.command.cli import main
+from mcpagg.command.mcpb import MANIFEST, pack
+from mcpagg.passes.emission.output import SERVER
 
 ENV = {"TOKEN": "${GITHUB_TOKEN}", "REGION": "${AREA:-eu}"}
 

@@ -14,8 +14,8 @@ from compilations import of_snapshot
 from core import Json, tool
 
 from mcpagg.options import Options
+from mcpagg.passes.emission.recorded import read_contents, recorded_command
 from mcpagg.problems import ConfigError
-from mcpagg.recorded import read_contents, recorded_command
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 
 CONFIG: dict[str, Json] = {

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from core import Json, World, call, enveloped, plan, request, tool
 
-from mcpagg.overlays import merged
+from mcpagg.passes.linking.overlays import merged
 from mcpagg_runtime.clients.answers import Answers
 from mcpagg_runtime.clients.profiles import DEFAULT_PROFILE, choose, narrowed, profile_names
 from mcpagg_runtime.lists.entries import overlaid

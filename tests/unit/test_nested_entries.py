@@ -11,8 +11,8 @@ from compilations import compilation, tool
 from configs import entry_refusal, read
 
 from mcpagg.compiling import dry_run
-from mcpagg.nesting import check_nesting
 from mcpagg.options import Options, Source
+from mcpagg.passes.environment.nesting import check_nesting
 from mcpagg.problems import ConfigError
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpagg.jsontext import dumps, loads
-from mcpagg.ordering import arranged, in_order_of
+from mcpagg.passes.discovery.ordering import arranged, in_order_of
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg_runtime.lists.differences import SETS, same
 

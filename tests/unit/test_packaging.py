@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from mcpagg.arguments import argument_parser
+from mcpagg.command.arguments import argument_parser
 
 ROOT = Path(__file__).parents[2]
 
@@ -53,8 +53,9 @@ def test_types_and_templates_are_installed_too(wheel: zipfile.ZipFile) -> None:
 
 def test_the_command_runs_from_the_wheel(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
     wheel.extractall(tmp_path)
-    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import mcpagg.cli as c; "
-    code += "print(c.__file__); from mcpagg.bundle import bundle; print(len(bundle().code))"
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import mcpagg.command.cli as c; "
+    code += "from mcpagg.passes.emission.bundle import bundle as b; "
+    code += "print(c.__file__); print(len(b().code))"
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
     assert done.stdout.startswith(str(tmp_path))

@@ -11,9 +11,9 @@ import pytest
 from compilations import compilation, tool
 
 from mcpagg.clients import PLACES, users_place
-from mcpagg.config import read_config
-from mcpagg.config.dialects import DIALECTS
-from mcpagg.pasting import FORMS, TO_FILL, Start, start_of, to_paste
+from mcpagg.command.pasting import FORMS, TO_FILL, Start, start_of, to_paste
+from mcpagg.passes.config import read_config
+from mcpagg.passes.config.dialects import DIALECTS
 from mcpagg.spec import ServerSpec
 from mcpagg_runtime.launch.variables import resolve
 

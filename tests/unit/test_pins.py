@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mcpagg.config import read_config
-from mcpagg.pins import Pin, find_pins, lines, unpinned, write_pins
+from mcpagg.passes.config import read_config
+from mcpagg.passes.environment.pins import Pin, find_pins, lines, unpinned, write_pins
 from mcpagg.spec import ProxySpec, ServerSpec
 
 

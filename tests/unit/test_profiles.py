@@ -10,13 +10,13 @@ import pytest
 from configs import read, refusal
 
 from mcpagg.compiling import dry_run
-from mcpagg.config import read_config
-from mcpagg.linking import Subset, link
 from mcpagg.options import Options, Source
-from mcpagg.overlays import as_listed, idle, merged, patches
+from mcpagg.passes.config import read_config
+from mcpagg.passes.environment.relocation import launch_rows
+from mcpagg.passes.linking.linking import Subset, link
+from mcpagg.passes.linking.overlays import as_listed, idle, merged, patches
+from mcpagg.passes.linking.profiles import subsets
 from mcpagg.problems import ConfigError
-from mcpagg.profiles import subsets
-from mcpagg.relocation import launch_rows
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
 from mcpagg.spec import ProxySpec
 

@@ -8,8 +8,14 @@ from typing import Any
 import pytest
 from compilations import compilation, tool
 
+from mcpagg.passes.emission.recorded import (
+    asked_servers,
+    check_known,
+    combined,
+    new_names,
+    read_contents,
+)
 from mcpagg.problems import ConfigError
-from mcpagg.recorded import asked_servers, check_known, combined, new_names, read_contents
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg.spec import ProxySpec, ServerSpec
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcpagg.lint.regexes import regex_fault
+from mcpagg.review.lint.regexes import regex_fault
 
 
 @pytest.mark.parametrize(

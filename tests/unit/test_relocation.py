@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from mcpagg.options import Source, commands
+from mcpagg.passes.environment.relocation import relocated, way
 from mcpagg.problems import ConfigError
-from mcpagg.relocation import relocated, way
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ import pytest
 from clock import LIMIT, forward
 from remotes import Remote, Request, Talk
 
-from mcpagg.config import read_config
-from mcpagg.discovery import discover
+from mcpagg.passes.config import read_config
+from mcpagg.passes.discovery.discovery import discover
 from mcpagg_runtime.remote import transfers
 from mcpagg_runtime.remote.compression import UNPACKED_PIECE, CannotUnpack, unpacked
 from mcpagg_runtime.remote.connections import Address

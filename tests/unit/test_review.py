@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 from compilations import compilation
 
-from mcpagg.costs import Cost
-from mcpagg.html_report import render
-from mcpagg.lint.finding import Finding, Hit, Offer
-from mcpagg.lint.linting import RULES
-from mcpagg.printing import Line
-from mcpagg.recorded import NOTHING, Contents
+from mcpagg.command.printing import Line
+from mcpagg.passes.emission.recorded import NOTHING, Contents
 from mcpagg.review import CLASSES, STRUCTURAL
 from mcpagg.review.changes import Change, compare, summaries
+from mcpagg.review.costs import Cost
 from mcpagg.review.describing import excerpts, tone
+from mcpagg.review.html_report import render
+from mcpagg.review.lint.finding import Finding, Hit, Offer
+from mcpagg.review.lint.linting import RULES
 from mcpagg.review.machine_readable import LEVELS, as_json, as_sarif
 from mcpagg.review.markdown import LONGEST, as_markdown
 from mcpagg.review.report import as_lines, as_summary

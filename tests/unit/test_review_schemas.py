@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpagg.ordering import equal
+from mcpagg.passes.discovery.ordering import equal
 from mcpagg.review.schemas import BREAKING, COMPATIBLE, EFFECTS, SchemaChange, schema_changes
 from mcpagg_runtime.lists.differences import member_class
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from compilations import compilation, tool
 
-from mcpagg.cli import main
-from mcpagg.sbom import bill_of_materials
+from mcpagg.command.cli import main
+from mcpagg.review.sbom import bill_of_materials
 
 SHA = "sha256:" + "0" * 64
 
@@ -89,6 +89,6 @@ def test_a_bill_is_written_beside_the_file(
     assert target.read_bytes() == first
     for name in [name for name in sys.modules if name.startswith("cyclonedx")]:
         monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.delitem(sys.modules, "mcpagg.sbom")
+    monkeypatch.delitem(sys.modules, "mcpagg.review.sbom")
     assert main(words) == 2
     assert "pip install 'mcpagg[sbom]'" in capsys.readouterr().err

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcpagg.lint.schemas import QUOTED, schema_faults
+from mcpagg.review.lint.schemas import QUOTED, schema_faults
 
 
 def faults(schema: Any) -> list[tuple[str, str]]:

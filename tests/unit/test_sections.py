@@ -7,10 +7,10 @@ import re
 import pytest
 from compilations import compilation, tool
 
-from mcpagg.bundle import runtime_digest
-from mcpagg.invocation import parse
-from mcpagg.output import difference
-from mcpagg.readback import cut
+from mcpagg.command.invocation import parse
+from mcpagg.passes.emission.bundle import runtime_digest
+from mcpagg.passes.emission.output import difference
+from mcpagg.passes.emission.readback import cut
 from mcpagg.review.report import as_lines
 from mcpagg.review.reviewing import Review
 

@@ -19,7 +19,7 @@ from core import plan
 
 import mcpagg
 import mcpagg_runtime
-from mcpagg import printing
+from mcpagg.command import printing
 from mcpagg_runtime.clients.answers import Answers
 from mcpagg_runtime.launch.secrecy import Redactor, shown
 from mcpagg_runtime.stdio.engine import Engine
@@ -42,13 +42,13 @@ WAYS = {
     "runtime.tool.printing.flush_output": "nothing new is written",
     "runtime.tool.printing._configure": "nothing is written",
     "runtime.tool.printing._given_up": "nothing is written",
-    "compiler.printing": "say, show, rewrite and lines: escaped; give: documents for programs",
-    "compiler.cli": "asks who watches",
-    "compiler.console": "asks who watches",
-    "compiler.arguments": "help and usage, through say and show",
+    "compiler.command.printing": "say, show, rewrite and lines: escaped; give: documents for programs",
+    "compiler.command.cli": "asks who watches",
+    "compiler.command.console": "asks who watches",
+    "compiler.command.arguments": "help and usage, through say and show",
     "runtime.tool.commands._read": "help and usage; what it quotes is what the caller typed",
-    "compiler.login._Redirect.send": "the browser: a URL that `refuse_unsafe` has let pass",
-    "compiler.login._Redirect._serve": "a page that has no text of anybody's",
+    "compiler.command.login._Redirect.send": "the browser: a URL that `refuse_unsafe` has let pass",
+    "compiler.command.login._Redirect._serve": "a page that has no text of anybody's",
     # Logs and documents for programs.
     "runtime.stdio.log_file.open_log_at": "JSON in ASCII; reasons are shown",
     "runtime.stdio.log_file._opened": "the log, where the user wants it",
@@ -56,9 +56,9 @@ WAYS = {
     "runtime.launch.approval.signer_of": "a signature of ours, for ssh-keygen",
     "runtime.launch.approval._alternatives": "the user's own file of signers, for ssh-keygen",
     "runtime.remote.login": "JSON in ASCII, in the user's state folder, under a digest",
-    "compiler.output": "FILE and its other forms, where the user wants them",
-    "compiler.results": "the same",
-    "compiler.kept": "the user's cache, for the user alone; no value of a variable: see `leaks`",
+    "compiler.passes.emission.output": "FILE and its other forms, where the user wants them",
+    "compiler.command.results": "the same",
+    "compiler.passes.discovery.kept": "the user's cache, for the user alone; no value of a variable: see `leaks`",
     # The protocol.
     "runtime.stdio.stdio": "messages",
     "runtime.processes.writer.Writer": "messages, and lines that were made safe",

@@ -7,8 +7,8 @@ from importlib import resources
 
 import pytest
 
-from mcpagg.bundle import PACKAGE
-from mcpagg.stripping import stripped
+from mcpagg.passes.emission.bundle import PACKAGE
+from mcpagg.passes.emission.stripping import stripped
 
 MODULES = [
     file

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 from configs import read
 
-from mcpagg.environment import check_environment
+from mcpagg.passes.environment.environment import check_environment
 from mcpagg.problems import EnvironmentFault
 from mcpagg_runtime.launch.launch import prepare
 from mcpagg_runtime.launch.urls import filled_url, resolve_url

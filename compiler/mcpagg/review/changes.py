@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mcpagg.jsontext import dumps
-from mcpagg.lint.texts import described, hidden_characters
-from mcpagg.ordering import equal, numbered
+from mcpagg.passes.discovery.ordering import equal, numbered
+from mcpagg.passes.emission.recorded import Contents
 from mcpagg.pointers import escaped, strings
 from mcpagg.problems import count
-from mcpagg.recorded import Contents
+from mcpagg.review.lint.texts import described, hidden_characters
 from mcpagg.review.schemas import schema_changes
 from mcpagg.review.values import ABSENT, alike, became, differing
 from mcpagg.snapshot import ChildSnapshot, Json

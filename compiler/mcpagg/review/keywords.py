@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import Any
 
 from mcpagg.jsontext import dumps
-from mcpagg.ordering import equal
+from mcpagg.passes.discovery.ordering import equal
 from mcpagg.pointers import at_pointer
 from mcpagg.review.values import ABSENT
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
-from mcpagg.printing import Line, give_text, show_lines
+from mcpagg.command.printing import Line, give_text, show_lines
 from mcpagg.problems import CompileError, count
 from mcpagg.review.changes import Change
 from mcpagg.review.describing import (

@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcpagg.dry_run import HIDDEN, without_credentials
 from mcpagg.literal import json_text
-from mcpagg.output import difference, differs
+from mcpagg.passes.emission.output import difference, differs
+from mcpagg.passes.emission.recorded import Contents, Rows
 from mcpagg.pointers import at_pointer
 from mcpagg.problems import count
-from mcpagg.recorded import Contents, Rows
 from mcpagg.review import ALWAYS, CLASSES
 from mcpagg.review.changes import (
     Change,
@@ -22,6 +21,7 @@ from mcpagg.review.changes import (
     summaries,
     with_command_line,
 )
+from mcpagg.review.dry_run import HIDDEN, without_credentials
 from mcpagg.review.values import ABSENT
 from mcpagg.spec import ServerSpec
 from mcpagg_runtime.launch.launch import strings
@@ -29,8 +29,8 @@ from mcpagg_runtime.launch.variables import references
 
 if TYPE_CHECKING:
     from mcpagg.compilation import Compilation
-    from mcpagg.costs import Cost
-    from mcpagg.lint import Finding
+    from mcpagg.review.costs import Cost
+    from mcpagg.review.lint import Finding
 
 AS_COMPILED = "what compiling now would write"
 MISSING = "is missing, or empty"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from mcpagg.ordering import equal
+from mcpagg.passes.discovery.ordering import equal
 
 
 class _Absent:

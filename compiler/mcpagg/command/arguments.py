@@ -1,0 +1,232 @@
+"""The command line: the options that steer one run, and the parser of all options there are."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any, NoReturn
+
+from mcpagg import __version__
+from mcpagg.command.printing import give_text, say, show
+from mcpagg.options import (
+    BEHAVIOUR,
+    CHOSEN,
+    FILE,
+    JUDGED,
+    NAME,
+    PROGRAM,
+    Option,
+    Options,
+    flag_of,
+    option,
+    options_of,
+)
+from mcpagg.problems import ConfigError, Problem, meant
+from mcpagg.review import ALWAYS, CLASSES
+
+CONFIG_VARIABLE = "MCP_PROXY_CONFIG_PATH"
+STATUSES = (
+    "exit status: 0 done · 1 drift (--check) · 2 usage or config · 3 missing environment"
+    " · 4 a server failed · 5 names clash · 70 a fault of the compiler itself · 130 interrupted"
+)
+INHERITED = (
+    "The file records its options. --check, --offline and --refresh take all of them from FILE; an"
+    " option that is given replaces the recorded one (a repeatable one: all recorded ones of its"
+    " name). Without the three, no option is taken from FILE."
+)
+READ = "what is read and written"
+TOLD = "what is told"
+PRINTED = {
+    "--schema": "the JSON Schema of a config, by which editors complete and check it",
+    "--version": "the version, and the digest of the runtime",
+}
+GROUPS = (READ, CHOSEN, BEHAVIOUR, JUDGED, TOLD)
+
+
+class _Report(argparse.Action):
+    """Takes what is to be printed, and apart from that the page that is to be written."""
+
+    def __call__(
+        self, parser: object, namespace: argparse.Namespace, value: Any, *_: object
+    ) -> None:
+        setattr(namespace, "page" if value.endswith(".html") else "report", value)
+
+
+class _Prints(argparse.Action):
+    """Prints something instead of running; what that needs costs more to import than a config."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        if self.dest == "version":
+            from mcpagg.passes.emission.bundle import runtime_digest
+
+            show(f"{PROGRAM} {__version__}\nruntime {runtime_digest()}")
+        else:
+            from mcpagg.passes.config.models import config_schema
+
+            give_text(config_schema())
+        parser.exit()
+
+
+def _class(text: str) -> str:
+    if text not in CLASSES:
+        near = meant(text, CLASSES) or f"choose one of {', '.join(CLASSES)}"
+        raise argparse.ArgumentTypeError(f"{text!r} is no class of changes; {near}")
+    return text
+
+
+_FAIL_ON = (
+    f"--check: only changes of this class, and those of {' and '.join(sorted(ALWAYS))}, "
+    f"which always do, give exit 1 (repeatable); {', '.join(CLASSES)}"
+)
+_STRUCTURAL = "--check: texts and versions do not count; names, schemas and hints do"
+_AGAINST = "--check: what has changed since this file, which was FILE earlier"
+_REFRESH = "ask this server, and take the snapshots of the others from FILE (repeatable)"
+_PIN = (
+    "say which versions of their packages servers run, where the config names none, and"
+    " write them into it with --yes; then exit"
+)
+_REPORT = {
+    "text": "what --dry-run found, or what has changed in FILE, as lines (default)",
+    "json": "as JSON",
+    "markdown": "changes, for a comment on a pull request",
+    "sarif": "changes, for code scanning",
+    "*.html": "writes a page to read and to search, too",
+}
+_VERBOSE = "name every tool, each warning by itself, all that servers said that failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What one run of the compiler is asked to do; the file records `options` alone."""
+
+    config: str | None = option(
+        None, READ, f"the config, '-' for stdin; default ${CONFIG_VARIABLE}", flags=("config",)
+    )
+    output: str | None = option(
+        None,
+        READ,
+        "the proxy; '-' for stdout; *.mcpb: an extension of Claude Desktop",
+        FILE,
+        flags=("-o", "--output"),
+    )
+    dry_run: bool = option(False, READ, "check the config and the environment, start nothing")
+    client: str | None = option(
+        None, READ, "the config of claude-desktop, cursor, …", ("CLIENT", str), flags=("--from",)
+    )
+    check: bool = option(False, READ, "write nothing; exit 1 if FILE is not up to date")
+    fail_on: tuple[str, ...] = option((), READ, _FAIL_ON, ("CLASS", _class))
+    structural: bool = option(False, READ, _STRUCTURAL)
+    against: str | None = option(None, READ, _AGAINST, ("OLD", str))
+    offline: bool = option(False, READ, "take the snapshot from FILE; start no server")
+    refresh: tuple[str, ...] = option((), READ, _REFRESH, NAME)
+    pin: bool = option(False, READ, _PIN)
+    yes: bool = option(False, READ, "--pin: write the versions into the config")
+    login: str | None = option(
+        None, READ, "log in at this remote server, for all proxies; then exit", NAME
+    )
+    options: Options = field(default_factory=Options)
+    report: str = option("text", TOLD, _REPORT, action=_Report)
+    page: str | None = None
+    """The page that `--report` is to write."""
+    sbom: str | None = option(
+        None, TOLD, "also write what is started as a CycloneDX bill of materials", FILE
+    )
+    sign: str | None = option(
+        None, TOLD, "approve what is written: a key of ssh-keygen, or its .pub", ("KEY", str)
+    )
+    quiet: bool = option(False, TOLD, "no progress and no summary", flags=("-q", "--quiet"))
+    verbose: bool = option(False, TOLD, _VERBOSE, flags=("-v", "--verbose"))
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Run:
+        """Return what is asked for by options {name: value}, all others at their defaults."""
+        values: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in given.items()
+        }
+        recorded = {name: values.pop(name) for name in options_of(Options) if name in values}
+        return cls(options=Options(**recorded), **values)
+
+
+def argument_parser() -> _Parser:
+    """Return what reads a command line of the compiler."""
+    # A namespace holds what was given and nothing else: a default would look as if it was given.
+    parser = _Parser(
+        prog=PROGRAM,
+        description="Compile an MCP client config into one self-contained static proxy server. "
+        + INHERITED,
+        epilog=STATUSES,
+        argument_default=argparse.SUPPRESS,
+    )
+    groups = {name: parser.add_argument_group(name) for name in GROUPS}
+    for name, (how, default) in (options_of(Run) | options_of(Options)).items():
+        flags = how.flags or (flag_of(name),)
+        groups[how.group].add_argument(*flags, **_as_argparse_has_it(name, how, default))
+    for flag, what in PRINTED.items():
+        groups[TOLD].add_argument(flag, action=_Prints, nargs=0, help=f"print {what}")
+    return parser
+
+
+def _as_argparse_has_it(name: str, how: Option, default: Any) -> dict[str, Any]:
+    """Return what argparse is to know of an option, beside its flags."""
+    if how.flags == (name,):
+        return {"nargs": "?", "help": how.says}
+    if default is False:
+        return {"action": "store_true", "help": how.says}
+    action = how.action or ("append" if isinstance(default, tuple) else "store")
+    metavar, read = how.takes
+    more = {"dest": name, "action": action, "type": read, "metavar": metavar}
+    if isinstance(how.says, str):
+        return {**more, "help": how.says}
+    meanings = "; ".join(f"{word}: {meaning}" for word, meaning in how.says.items())
+    return {**more, "type": _one_of(how.says), "metavar": "|".join(how.says), "help": meanings}
+
+
+def _one_of(choices: Mapping[str, str]) -> Callable[[str], str]:
+    """Return what takes one of several words, or what one of several globs fits."""
+
+    def chosen(text: str) -> str:
+        if any(fnmatchcase(text, choice) for choice in choices):
+            return text
+        near = meant(text, choices) or f"choose {' or '.join(choices)}"
+        raise argparse.ArgumentTypeError(f"{text!r} is none of its choices; {near}")
+
+    return chosen
+
+
+class _Parser(argparse.ArgumentParser):
+    """Prints in a way that never raises, and raises what the rest of the compiler does."""
+
+    def given(self, words: list[str]) -> dict[str, Any]:
+        """Return what is given on a command line, by the names of options.
+
+        Raises:
+            ConfigError: it cannot be understood.
+        """
+        found, others = self.parse_known_args(words)
+        if others:
+            raise ConfigError(PROGRAM, [self._unknown(word) for word in others])
+        for name, value in vars(found).items():
+            # Of `--only=--`, argparse before Python 3.13 makes an empty list.
+            if isinstance(value, list) and (not value or [] in value):
+                self.error(f"{flag_of(name)}: '--' is no value")
+        return vars(found)
+
+    def error(self, message: str) -> NoReturn:
+        what = message.removeprefix("argument ")
+        raise ConfigError(PROGRAM, [Problem("", what, f"see {PROGRAM} --help")])
+
+    def _unknown(self, word: str) -> Problem:
+        if not word.startswith("-"):
+            return Problem("", f"more than one config is given: {word!r} is one too many")
+        flag = word.partition("=")[0]  # the value may be anything, a secret too
+        remedy = meant(flag, self._option_string_actions) or f"see {PROGRAM} --help"
+        return Problem("", f"there is no option {flag}", remedy)
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        if file is not None and file is sys.stdout:
+            show(message)
+        else:
+            say(message)

@@ -1,0 +1,121 @@
+"""Tells people how a compilation goes: what is odd, who is awaited, who failed."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable, Collection, Iterator, Sequence
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from mcpagg.command.printing import Line, is_terminal, rewrite, say, say_lines
+from mcpagg.job import Listener
+from mcpagg.problems import ChildFault, CompileError, Problem, count, folded
+
+if TYPE_CHECKING:
+    from mcpagg.passes.discovery.discovery import Awaited
+
+NEWS_SECONDS = 10.0
+"""How often it is told who is awaited, where nobody sees a line that changes."""
+
+
+class Console(Listener):
+    """Tells what comes of a config; `quiet` leaves out what is no warning, `verbose` folds none.
+
+    The config's name stands once, in front of all that concerns it.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        *,
+        quiet: bool = False,
+        verbose: bool = False,
+        now: Callable[[], float] = monotonic,
+    ) -> None:
+        self._source = source
+        self._quiet = quiet
+        self._verbose = verbose
+        self._now = now
+        self._watched = is_terminal(sys.stderr)
+        self._is_named = False
+        self._told = now()
+        """When it was last told who is awaited, or what came of one."""
+        self._failures: tuple[Line, ...] = ()
+
+    def warn(self, problems: Sequence[Problem], servers: Collection[str] = ()) -> None:
+        """Tell warnings, those that say the same of one key of several servers as one."""
+        shown = problems if self._verbose else folded(problems, servers)
+        self._tell([Line(f"  warning: {problem}") for problem in shown])
+
+    def failed(self, failures: Sequence[Problem], advice: str) -> None:
+        """Keep what is told last: see `tell_failures`."""
+        self._failures = tuple(failure_lines(failures, advice))
+
+    def tell_failures(self) -> None:
+        """Tell which servers failed, if any did."""
+        self._tell(self._failures)
+        self._failures = ()
+
+    def tell_fault(self, fault: CompileError) -> None:
+        """Tell why there is no outcome."""
+        if fault.source != self._source:
+            Console(fault.source).tell_fault(fault)
+        elif isinstance(fault, ChildFault) and fault.advice:
+            self._tell([*failure_lines(fault.problems, fault.advice)])
+        elif self._is_named or len(fault.problems) > 1:
+            heading = Line(f"{count(len(fault.problems), 'error')}:", "grave")
+            lines = [Line(f"  {line}") for one in fault.problems for line in str(one).split("\n")]
+            self._tell([heading, *lines, *([Line(f"  {fault.advice}")] if fault.advice else [])])
+        else:
+            say(str(fault))
+            if fault.advice:
+                say(f"{fault.source}: {fault.advice}")
+
+    def progress(self, server: str, text: str) -> None:
+        """Tell what came of a server, or of all."""
+        if not self._quiet or not server:
+            style = "removed" if text.startswith("failed") else ""
+            self._tell([Line(f"  {server}: {text}" if server else text, style)], named=False)
+
+    def waiting(self, awaited: Sequence[Awaited]) -> None:
+        """Tell who is awaited: in a line that changes, else from time to time."""
+        if self._quiet:
+            return
+        if self._watched:
+            rewrite(_waiting(awaited)[: shutil.get_terminal_size().columns - 1] if awaited else "")
+        elif awaited and self._now() - self._told >= NEWS_SECONDS:
+            self._tell([Line(_waiting(awaited))], named=False)
+
+    def _tell(self, lines: Sequence[Line], *, named: bool = True) -> None:
+        if not lines:
+            return
+        if self._watched and not self._quiet:
+            rewrite("")
+        if named and not self._is_named:
+            self._is_named = True
+            say_lines([Line(f"{self._source}:")])
+        say_lines(lines)
+        self._told = self._now()
+
+
+def failure_lines(failures: Sequence[Problem], advice: str) -> Iterator[Line]:
+    """Yield which servers failed and why, and what helps."""
+    yield Line(f"{count(len(failures), 'server')} failed:", "grave")
+    for failure in failures:
+        first, *rest = str(failure).split("\n")
+        yield Line(f"  {first}", "removed")
+        yield from (Line(f"  {line}") for line in rest)
+    yield Line(f"  {advice}")
+
+
+def _waiting(awaited: Sequence[Awaited]) -> str:
+    """Say who is awaited, the longest first, and what they have said last."""
+    started = [one for one in awaited if one.seconds is not None]
+    texts = []
+    for one in sorted(started, key=lambda one: -(one.seconds or 0)):
+        said = one.said()
+        texts.append(f"{one.name} ({one.seconds:.0f} s{'; ' if said else ''}{said})")
+    if later := len(awaited) - len(started):
+        texts.append(f"{later} more after them")
+    return f"  waiting for {len(awaited)}: {', '.join(texts)}"

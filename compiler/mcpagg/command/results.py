@@ -1,0 +1,216 @@
+"""What becomes of a compilation: FILE is written or compared, and so are its other forms.
+
+What few runs need is imported late: reports, the page, the extension, the bill of materials.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mcpagg.command.printing import is_terminal, say, show
+from mcpagg.options import PROGRAM
+from mcpagg.passes.emission.output import (
+    CRLF,
+    EXECUTABLE,
+    PRIVATE,
+    READABLE,
+    check_target,
+    differs,
+    is_extension,
+    on_disk,
+    write,
+)
+from mcpagg.problems import ConfigError, Drift, Problem, count
+from mcpagg.review import CLASSES, STRUCTURAL
+
+if TYPE_CHECKING:
+    from mcpagg.command.arguments import Run
+    from mcpagg.compilation import Compilation
+
+FRAMEWORK_HINT = (
+    "Agent frameworks that hand names to model APIs need portable ones: --names portable, when "
+    "compiling or when the file is run"
+)
+HAS_CRLF = (
+    "has CRLF line ends, compared as LF; `{} text eol=lf` in .gitattributes keeps them as written"
+)
+ONE_NAME = "give -o, --report and --sbom one each"
+SBOM_INSTALL = "pip install 'mcpagg[sbom]'"
+OTHER_MANIFEST = "has another manifest"
+UNGUARDED = (
+    "It may hold credentials: on Windows the permissions of its folder decide who can read it"
+)
+SUMMARY_WIDTH = 100
+
+
+def check_targets(file: Path | None, chosen: Run) -> None:
+    """Refuse, before anything is started, what could not be written in the end.
+
+    Raises:
+        ConfigError: that is so.
+    """
+    if chosen.sbom:
+        try:
+            import mcpagg.review.sbom  # noqa: F401
+        except ImportError as missing:
+            what = f"needs {missing.name}, which is not installed"
+            raise ConfigError("--sbom", [Problem("", what, SBOM_INSTALL)]) from None
+    others = [Path(target) for target in (chosen.page, chosen.sbom) if target]
+    targets = [*([] if file is None else [file]), *others]
+    if len({os.path.realpath(target) for target in targets}) < len(targets):
+        raise ConfigError(PROGRAM, [Problem("", "two files would have one name", ONE_NAME)])
+    for target in others if chosen.check else targets:
+        check_target(target)
+    if chosen.against and not Path(chosen.against).is_file():
+        raise ConfigError("--against", [Problem("", f"there is no file {chosen.against}")])
+
+
+def compare(file: Path, result: Compilation, chosen: Run, again: str) -> None:
+    """Report how FILE differs from a compilation; `again` is the command that compiles it.
+
+    Raises:
+        Drift: it does, in a way that counts.
+    """
+    from mcpagg.review.changes import Change
+    from mcpagg.review.report import print_review
+    from mcpagg.review.reviewing import AS_COMPILED, review
+
+    before, since = _before(file, chosen)
+    old = on_disk(before)
+    if CRLF in old:
+        say(f"{before}: {HAS_CRLF.format(before.name)}")
+    counting = frozenset(chosen.fail_on or CLASSES)
+    counting = counting & STRUCTURAL if chosen.structural else counting
+    found = review(file, old, result, counting, since)
+    if not since and is_extension(file) and old and not _holds_alike(file, result):
+        other = Change("file", "", "proxy", what=OTHER_MANIFEST)
+        found = replace(found, changes=(*found.changes, other))
+    if found.changes or chosen.report != "text":
+        print_review(found, chosen.report)
+    elif is_terminal(sys.stdout) and not chosen.quiet:
+        show(found.headline())
+    if found.fails and since:
+        raise Drift(str(file), [Problem("", f"is not as {since} in what counts")])
+    if found.fails:
+        what = f"is not {AS_COMPILED}"
+        raise Drift(str(file), [Problem("", what, f"compile it again: {again}")])
+    if found.changes:
+        say(f"{file}: nothing has changed that counts")
+
+
+def _holds_alike(file: Path, result: Compilation) -> bool:
+    """Whether an extension holds what it would now: zlib may have compressed it otherwise."""
+    from mcpagg.command.mcpb import held, pack
+
+    return held(file.read_bytes()) == held(pack(result))
+
+
+def _before(file: Path, chosen: Run) -> tuple[Path, str]:
+    """Return what FILE is compared with, and what that is called where it is another file."""
+    if chosen.against:
+        return Path(chosen.against), Path(chosen.against).name
+    return file, ""
+
+
+def write_file(file: Path, result: Compilation, chosen: Run) -> None:
+    """Write FILE, and report what it has and what has changed in it.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    old = on_disk(file)
+    mode = READABLE if is_extension(file) else EXECUTABLE
+    write(file, _content(file, result), PRIVATE if result.options.allow_secrets else mode)
+    if chosen.report == "text" and not chosen.quiet:
+        show("\n".join([*_summary(file, result, chosen.verbose), *_next(file, result, chosen)]))
+    is_news = result.earlier.contents.rows and differs(old, result.text) and not chosen.quiet
+    if chosen.report != "text" or is_news:
+        from mcpagg.review.report import print_review
+        from mcpagg.review.reviewing import review
+
+        if chosen.report == "text":
+            show("What has changed:")
+        print_review(review(file, old, result), chosen.report, in_full=chosen.verbose)
+
+
+def _content(file: Path, result: Compilation) -> bytes:
+    """Return what a file is to hold, in the form that its name asks for."""
+    if not is_extension(file):
+        return result.text.encode("utf-8")
+    from mcpagg.command.mcpb import pack
+
+    return pack(result)
+
+
+def write_page(page: Path, file: Path | None, result: Compilation, chosen: Run) -> None:
+    """Write the page of a compilation, with what changes of `file` if that was compiled before.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    from mcpagg.review.html_report import render
+    from mcpagg.review.reviewing import review
+
+    changes = None
+    if file is not None and result.earlier.contents.rows:
+        before, since = _before(file, chosen)
+        changes = review(file, on_disk(before), result, since=since)
+    text = render(result, changes).encode("utf-8")
+    write(page, text, PRIVATE if result.options.allow_secrets else READABLE)
+
+
+def write_bill(bill: Path, result: Compilation) -> None:
+    """Write the bill of materials of a compilation.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    from mcpagg.review.sbom import bill_of_materials
+
+    write(bill, bill_of_materials(result).encode("utf-8"), READABLE)
+
+
+def _summary(file: Path, result: Compilation, verbose: bool) -> Iterator[str]:
+    """Say what a file lists and what it leaves out; `verbose` names every tool."""
+    from mcpagg_runtime.launch.platforms import WINDOWS
+
+    total = sum(len(names) for names in result.servers.values())
+    yield f"{file}: {count(len(result.servers), 'server')}, {count(total, 'tool')}"
+    for server, names in result.servers.items():
+        line = f"  {server}: {', '.join(names) or 'no tools'}"
+        if len(line) > SUMMARY_WIDTH and not verbose:
+            line = f"  {server}: {count(len(names), 'tool')} (-v names them)"
+        yield line
+    if composites := result.made_of.linked.composed.subtools:
+        yield f"  composite tools: {', '.join(composites)}"
+    if result.left_out:
+        yield f"  left out: {', '.join(f'{name} ({why})' for name, why in result.left_out.items())}"
+    if kept := result.made_of.snapshot.kept:
+        yield f"  as they were, for they failed: {', '.join(kept)}"
+    if WINDOWS and result.options.allow_secrets:
+        yield UNGUARDED
+    if result.options.names == "auto" and not (is_extension(file) or result.is_portable):
+        yield FRAMEWORK_HINT
+
+
+def _next(file: Path, result: Compilation, chosen: Run) -> Iterator[str]:
+    """Say how a client is told of a file: the client whose config was compiled."""
+    from mcpagg.clients import client_of
+    from mcpagg.command.pasting import for_extension, start_of, to_paste
+
+    rows, minimal = result.made_of.rows, result.options.minimal
+    start = start_of(result.name, file, rows, os.environ, minimal)
+    if is_extension(file):
+        yield from for_extension(start, os.environ)
+        return
+    spec = result.made_of.spec
+    config = Path(spec.source).absolute()
+    owner = client_of(config)
+    client = chosen.client or owner or spec.client
+    place = str(config) if owner and owner == client else ""  # several may read it, in one's form
+    yield from to_paste(start, client, place, os.environ)

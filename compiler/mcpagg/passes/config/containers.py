@@ -1,0 +1,306 @@
+"""Finds the servers in a config, and recognises its dialect by where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from fnmatch import fnmatchcase
+from itertools import count as count_from
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from mcpagg.passes.config.dialects import (
+    ANY,
+    API_DOCUMENTS,
+    BARE_MAP,
+    COMMON_WORDS,
+    CONTAINERS,
+    DIALECTS,
+    NOT_CONFIGS,
+    OF_CATALOGUES,
+    ONE_SERVER,
+    Dialect,
+)
+from mcpagg.passes.config.findings import Place, kind, quoted
+from mcpagg.passes.config.keys import KEYS, is_quiet
+from mcpagg.problems import count, meant
+
+Keys = tuple[str, ...]
+
+_SHOWN = 6
+_DEEP = 3
+_WRITE = 'write {NAME: {"command": …}}'
+_THAT = "compile the file that it names"
+_NEVER_A_NAME = frozenset({"mcpServers", "mcp_servers", "context_servers"})
+_AROUND = 'write {"mcpServers": {NAME: {…}}} around it'
+
+
+class Found(NamedTuple):
+    """An entry that was found, unread; `beside` is the object that holds its container."""
+
+    name: str
+    value: Any
+    place: Place
+    beside: Mapping[str, Any]
+
+
+class Held(NamedTuple):
+    """What a container holds: the keys that lead there, and the object that they start from."""
+
+    keys: Keys
+    value: Any
+    beside: Mapping[str, Any]
+
+
+def find_servers(document: Any, path: Path, root: Place) -> tuple[Dialect, list[Found]]:
+    """Return the entries of a config in order, and the dialect they are written in.
+
+    `path` is where the config lies; its last parts tell some clients' files apart. When there is
+    no entry, an error at `root` says what was looked for.
+    """
+    if not isinstance(document, dict):
+        root.error(
+            f"expected an object that holds `mcpServers`, found {kind(document)}",
+            'write {"mcpServers": {NAME: {"command": …}}}',
+        )
+        return BARE_MAP, []
+    is_config = _NEVER_A_NAME & document.keys() or not API_DOCUMENTS & document.keys()
+    holders = _holders(document, path) if is_config else []
+    if holders:
+        dialect, places = next((held for held in holders if _count(held[1])), holders[0])
+        if listing := next(filter(_lists, places), None):
+            what = f"no servers: `{'.'.join(listing.keys)}` lists servers to install"
+            root.error(what, "compile the config of the client that starts them")
+            return dialect, []
+        _warn_of_others(dialect, holders, root)
+        found = [entry for held in places for entry in _entries(held, root)]
+    else:
+        dialect, found = _without_container(document, root)
+    if not found and not root.errors:
+        _nothing(document, holders, root)
+    return dialect, found
+
+
+def _holders(document: dict[str, Any], path: Path) -> list[tuple[Dialect, list[Held]]]:
+    """Return the containers that the document has, with what they hold, one row for each."""
+    found: dict[Keys, tuple[Dialect, list[Held]]] = {}
+    servers = _bare_map(document)
+    for dialect in DIALECTS:
+        if dialect.container in found or not _fits(dialect, document, path):
+            continue
+        places = [
+            held
+            for container in (dialect.container, *dialect.others)
+            for held in _reach(document, container, document)
+            if not (held.keys[0] in servers and is_entry(held.value))  # the name of a server
+            and (dialect.container not in COMMON_WORDS or _may_hold_servers(held.value))
+        ]
+        if places:
+            found[dialect.container] = (dialect, places)
+    return list(found.values())
+
+
+def _lists(held: Held) -> bool:
+    """Tell whether a container describes servers to install, and none to start."""
+    members = _members(held.value) if isinstance(held.value, dict | list) else []
+    described = [isinstance(one, dict) and bool(OF_CATALOGUES & one.keys()) for one in members]
+    return any(described) and not any(map(is_entry, members))
+
+
+def _may_hold_servers(value: Any) -> bool:
+    """Tell whether at least half of the members of a container are objects, as servers are."""
+    if not isinstance(value, dict | list):
+        return False
+    objects = [member for member in _members(value) if isinstance(member, dict)]
+    return 2 * len(objects) >= len(value)
+
+
+def _members(value: dict[str, Any] | list[Any]) -> list[Any]:
+    return [*value.values()] if isinstance(value, dict) else value
+
+
+def _fits(dialect: Dialect, document: dict[str, Any], path: Path) -> bool:
+    """Tell whether the file's name, schema or keys are the dialect's, if it asks for any."""
+    if not dialect.files and not dialect.signs:
+        return True
+    if dialect.signs and dialect.signs <= document.keys():
+        return True
+    if dialect.schema and dialect.schema in str(document.get("$schema")):
+        return True
+    name = path.absolute().as_posix()
+    return any(fnmatchcase(name, f"*[/.]{ending}") for ending in dialect.files)
+
+
+def _reach(
+    value: Any, container: Keys, beside: Mapping[str, Any], path: Keys = ()
+) -> Iterator[Held]:
+    """Yield what stands at the end of a container's keys, of which some may be one with dots."""
+    if not container:
+        yield Held(path, value, beside)
+    for end in range(len(container), 0, -1) if isinstance(value, dict) else ():
+        first, rest = container[:end], container[end:]
+        for key in value if first == (ANY,) else (".".join(first),):
+            if value.get(key) is not None:
+                below = value[key] if first == (ANY,) and isinstance(value[key], dict) else beside
+                yield from _reach(value[key], rest, below, (*path, key))
+
+
+def _at(root: Place, keys: Keys) -> Place:
+    place = root
+    for key in keys:
+        place = place.at(key)
+    return place
+
+
+def _count(places: list[Held]) -> int:
+    return sum(len(held.value) for held in places if isinstance(held.value, dict | list))
+
+
+def _entries(held: Held, root: Place) -> Iterator[Found]:
+    place = _at(root, held.keys)
+    if is_entry(held.value):
+        place.error("is one server without a name", "write {NAME: {…}} around it")
+    elif isinstance(held.value, dict) and held.value and not _holds_objects(held.value):
+        keys = ", ".join(map(quoted, held.value))
+        place.error(f"holds no servers: found {keys}, and no object", _WRITE)
+    elif isinstance(held.value, dict):
+        for name, entry in held.value.items():
+            yield Found(name, entry, place.at(name), held.beside)
+    elif isinstance(held.value, list):
+        yield from _listed(held, place)
+    elif isinstance(held.value, str):
+        place.error("names a file, and only its own client looks there", _THAT)
+    else:
+        place.error(f"expected an object of servers, found {kind(held.value)}")
+
+
+def _listed(held: Held, place: Place) -> Iterator[Found]:
+    """Yield the entries of a list; a URL without a name is called as its host is."""
+    taken = {_own_name(entry) for entry in held.value}
+    for index, written in enumerate(held.value):
+        at = place.at(index)
+        is_url = isinstance(written, str) and "://" in written
+        entry = {"url": written} if is_url else written
+        name = _own_name(entry)
+        if isinstance(entry, str):
+            at.error("names a file, and only its own client looks there", _THAT)
+            continue
+        if name is None and (host := _host(entry)):
+            name = next(n for n in _names(host) if n not in taken)
+            taken.add(name)
+            at.warn(f"has no name; here it is called {quoted(name)}", 'give it a "name"')
+        if name is None:
+            at.error("is a server without a name", 'give it a "name"')
+        else:
+            yield Found(name, entry, at, held.beside)
+
+
+def _names(first: str) -> Iterator[str]:
+    yield first
+    yield from (f"{first}-{number}" for number in count_from(2))
+
+
+def host_of(url: str) -> str:
+    """Return the host of a URL, "" if it is none."""
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
+def _host(entry: Any) -> str:
+    urls = [entry.get(key) for key in ("url", "target")] if isinstance(entry, dict) else []
+    return next((host_of(url) for url in urls if isinstance(url, str)), "")
+
+
+def _own_name(entry: Any) -> str | None:
+    """Return the name that an entry of a list gives itself; Continue's hub knows some by `uses`."""
+    names = [entry.get(key) for key in ("name", "id", "uses")] if isinstance(entry, dict) else []
+    return next((name for name in names if isinstance(name, str)), None)
+
+
+def _holds_objects(value: dict[str, Any] | list[Any]) -> bool:
+    return any(isinstance(member, dict) for member in _members(value))
+
+
+def _without_container(document: dict[str, Any], root: Place) -> tuple[Dialect, list[Found]]:
+    """Read a document that is a server, or a map of servers, itself."""
+    if is_entry(document):
+        name = _own_name(document)
+        if name is not None:
+            return ONE_SERVER, [Found(name, document, root, {})]
+        root.error("is one server without a name", _AROUND)
+        return ONE_SERVER, []
+    servers = _bare_map(document).items()
+    return BARE_MAP, [Found(key, value, root.at(key), {}) for key, value in servers]
+
+
+def _bare_map(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the servers of a document that is a map of servers itself; nothing if it is none.
+
+    It is one when all values are objects and at least half of them are servers: a config of
+    something else may well have one section with a `command` or a `url`.
+    """
+    members = {key: value for key, value in document.items() if not is_quiet(key)}
+    if not all(isinstance(value, dict) for value in members.values()):
+        return {}
+    servers = [key for key, value in members.items() if is_entry(value)]
+    if not servers or 2 * len(servers) < len(members) or _NEVER_A_NAME & set(servers):
+        return {}
+    return members
+
+
+def is_entry(value: Any) -> bool:
+    """Tell whether a value looks like a server's entry."""
+    return isinstance(value, dict) and any(
+        key in KEYS and KEYS[key].field in ("command", "url") and isinstance(member, str | list)
+        for key, member in value.items()
+    )
+
+
+def _warn_of_others(taken: Dialect, holders: list[tuple[Dialect, list[Held]]], root: Place) -> None:
+    """Warn of containers that hold servers as well, each kind in one line."""
+    for dialect, places in holders:
+        full = [held for held in places if _count([held])]
+        shorter = min(len(dialect.container), len(taken.container))
+        if dialect.container[:shorter] != taken.container[:shorter] and full:
+            more = (
+                f", nor those of {count(len(full) - 1, 'other')} like it" if len(full) > 1 else ""
+            )
+            what = f"is not read: the servers of {_dotted(taken)} are{more}"
+            _at(root, full[0].keys).warn(what)
+
+
+def _nothing(document: dict[str, Any], holders: list[Any], root: Place) -> None:
+    """Say that there is no server, and what was looked for."""
+    if holders:
+        empty = ", ".join(_dotted(dialect) for dialect, _ in holders)
+        root.error(f"no servers: {empty} is empty", f"{_WRITE} into it")
+        return
+    for keys, what in NOT_CONFIGS:
+        if keys <= document.keys():
+            root.error(f"no servers: this is {what}", "compile the config that has them")
+            return
+    short = [_dotted(dialect) for dialect in DIALECTS if len(dialect.container) < _DEEP]
+    looked = ", ".join(list(dict.fromkeys(short))[:_SHOWN])
+    known = {container[0] for container in CONTAINERS}
+    there = next((key for key in document if key in known), None)
+    has = ", ".join(quoted(key) for key in list(document)[:10]) or "nothing"
+    what = f"looked for {looked} and others; the file has {has}"
+    if there is not None:
+        what += f", and in {quoted(there)} nothing that is a server"
+    root.error(f"no servers: {what}", _misspelt(document, known) or f"{_WRITE} as `mcpServers`")
+
+
+def _misspelt(document: dict[str, Any], known: Collection[str]) -> str:
+    """Return the remedy for a key that is almost a container's, if it may well be meant as one."""
+    for key, value in document.items():
+        if key not in known and isinstance(value, dict | list):
+            names_them = "mcp" in key.lower() or any(map(is_entry, _members(value)))
+            if names_them and (close := meant(key, known)):
+                return close
+    return ""
+
+
+def _dotted(dialect: Dialect) -> str:
+    return f"`{'.'.join(dialect.container)}`"

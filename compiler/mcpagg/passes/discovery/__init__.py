@@ -1,0 +1,1 @@
+"""The third pass: every server is started once and asked what it offers."""

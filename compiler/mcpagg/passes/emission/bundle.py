@@ -1,0 +1,141 @@
+"""The runtime as an emitted file has it: what answers first is code, all other modules are texts.
+
+A text is what `stripping` leaves of a module; Python's import system compiles it when it is first
+imported (`start/embedded.py`). The file has what can be reached by imports from where it is
+entered, the code and the template, by way of no module that this proxy has no use for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+from mcpagg.passes.emission.stripping import stripped
+from mcpagg.problems import InternalFault
+from mcpagg_runtime.start.embedded import START
+
+PACKAGE = "mcpagg_runtime"
+TEMPLATE = "server.py.j2"
+# The imports of one module of the runtime by another, within a function or at the top.
+_OWN = re.compile(rf"^( *)from {PACKAGE}\.(\w+\.\w+) import (?:\([^)]*\)|[^\n(]*)\n", re.MULTILINE)
+_QUOTES = '"""'
+_DIGITS = 8  # of the digest, in the name under which Python knows the modules of a file
+
+
+class BundleError(InternalFault):
+    """Raised for a runtime that no file can hold: a fault of ours, not of the user's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """The code of the file itself, and {folder.module: text} of the other modules."""
+
+    code: str
+    texts: dict[str, str]
+
+
+def bundle(without: Collection[str] = ()) -> Bundle:
+    """Return the runtime of a file; `without` are modules, and whole folders, to leave out.
+
+    Raises:
+        BundleError: there is nothing of such a name, or a module cannot do without it.
+    """
+    modules = _modules()
+    known = {*modules, *(name.partition(".")[0] for name in modules)}
+    if unknown := set(without) - known:
+        raise BundleError(f"no module to leave out: {', '.join(sorted(unknown))}")
+    kept = _reached(modules, without)
+    code = "\n".join(
+        f"# {name.replace('.', '/')}.py\n{_OWN.sub(_within_functions, text)}"
+        for name, text in modules.items()
+        if _folder(name) == START
+    )
+    texts = {
+        name: _embedded(name, text)
+        for name, text in modules.items()
+        if name in kept and _folder(name) != START
+    }
+    return Bundle(code, texts)
+
+
+def _reached(modules: Mapping[str, str], without: Collection[str]) -> set[str]:
+    """Return the modules that the code and the template lead to, by way of none to leave out."""
+    kept: set[str] = set()
+    todo = [name for name in modules if _folder(name) == START]
+    todo += [name for _, name in _imports(_template())]
+    while todo:
+        name = todo.pop()
+        if name in kept or not {name, _folder(name)}.isdisjoint(without):
+            continue
+        if name not in modules:
+            raise BundleError(f"{name}: is imported, and there is no such module")
+        kept.add(name)
+        for at_top, needed in _imports(modules[name]):
+            if at_top and not {needed, _folder(needed)}.isdisjoint(without):
+                raise BundleError(f"{name}: cannot be imported without {needed}")
+            todo.append(needed)
+    return kept
+
+
+@cache
+def runtime_digest() -> str:
+    """Return the digest of the whole runtime and of the template around it.
+
+    It is the same for every proxy of one compiler, whatever modules the proxy leaves out.
+    """
+    text = "\0".join([_template(), *(f"{name}\0{text}" for name, text in _modules().items())])
+    return "sha256:" + hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def package_name() -> str:
+    """Return the name of the package that the modules of an emitted file are in, when it runs."""
+    return f"_mcpagg_{runtime_digest().partition(':')[2][:_DIGITS]}"
+
+
+@cache
+def _modules() -> dict[str, str]:
+    """Return {folder.module: what is left of its source}, in the order of their names."""
+    files = {
+        f"{folder.name}.{file.name.removesuffix('.py')}": file
+        for folder in resources.files(PACKAGE).iterdir()
+        if folder.is_dir()
+        for file in folder.iterdir()
+        if file.name.endswith(".py") and file.name != "__init__.py"
+    }
+    return {name: stripped(files[name].read_text("utf-8")) for name in sorted(files)}
+
+
+@cache
+def _template() -> str:
+    return resources.files(PACKAGE).joinpath(TEMPLATE).read_text("utf-8")
+
+
+def _folder(name: str) -> str:
+    return name.partition(".")[0]
+
+
+def _imports(text: str) -> Iterator[tuple[bool, str]]:
+    """Yield whether an import stands at the top of a module, and the module that it names."""
+    for found in _OWN.finditer(text):
+        yield not found[1], found[2]
+
+
+def _within_functions(found: re.Match[str]) -> str:
+    return found[0] if found[1] else ""
+
+
+def _embedded(name: str, text: str) -> str:
+    """Return the text of a module with relative imports: the package has another name there.
+
+    Raises:
+        BundleError: it does not fit a raw string, or mentions the package otherwise.
+    """
+    text = _OWN.sub(lambda found: found[0].replace(f"from {PACKAGE}.", "from ..", 1), text)
+    for forbidden in (_QUOTES, PACKAGE):
+        if forbidden in text:
+            raise BundleError(f"{name}: holds {forbidden}")
+    return text

@@ -1,0 +1,105 @@
+"""The tables of FILE that are read back, as models: FILE is a text that anybody may have written.
+
+What is not named here passes. To import this takes 0.1 s: only who reads FILE does.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
+
+from mcpagg.passes.config.findings import quoted
+from mcpagg.passes.config.models import Fault
+from mcpagg.spec import Transport
+
+
+def _is_text(value: Any) -> Any:
+    """Take any string: what a server says may hold half of a surrogate pair."""
+    if not isinstance(value, str):
+        raise Fault("expected a string")
+    return value
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(strict=True, defer_build=True)
+
+
+class _Mask(_Table):
+    model_config = ConfigDict(extra="forbid")
+
+    value: str
+    expand: bool = False
+    unexpand: bool = False
+
+
+class _Row(_Table):
+    """What is needed to start or to reach a server."""
+
+    transport: Transport = "stdio"
+    command: str = ""
+    args: list[str] = []
+    env: dict[str, str] = {}
+    env_file: str = ""
+    cwd: str = ""
+    url: str = ""
+    headers: dict[str, str] = {}
+    masks: dict[str, _Mask] = {}
+
+
+class _Facts(_Table):
+    protocol: str
+    handshake: str = ""
+    conditional: list[str] = []
+    hints: dict[Any, Any] = {}
+
+
+class _About(_Table):
+    info: dict[Any, Any] = Field(alias="serverInfo")
+    capabilities: dict[Any, Any]
+    of_handshake: dict[Any, Any] | None = Field(None, alias="handshakeCapabilities")
+    instructions: Annotated[Any, AfterValidator(_is_text), WithJsonSchema({"type": "string"})] = ""
+
+
+class _Named(_Table):
+    name: str
+
+
+class _Resource(_Table):
+    uri: str
+
+
+class _Template(_Table):
+    uri: str = Field(alias="uriTemplate")
+
+
+class _Lists(_Table):
+    server: _About | None = None
+    tools: list[_Named] = []
+    prompts: list[_Named] = []
+    resources: list[_Resource] = []
+    templates: list[_Template] = []
+    skills: list[_Resource] = []
+
+
+class File(_Table):
+    """All of them."""
+
+    servers: dict[str, _Row] = Field(alias="SERVERS")
+    children: dict[str, _Facts] = Field(alias="CHILDREN")
+    snapshot: dict[str, _Lists] = Field(alias="SNAPSHOT")
+    failed: list[str] = Field([], alias="FAILED")
+    kept: list[str] = Field([], alias="KEPT")
+    approval: dict[str, str] = Field({}, alias="APPROVAL")
+
+    @model_validator(mode="after")
+    def _agrees(self) -> File:
+        for name, lists in self.snapshot.items():
+            facts = self.children.get(name)
+            if not name:
+                continue  # the composite tools, which are of no server
+            if facts is None or lists.server is None or name not in self.servers:
+                raise Fault(f"its tables do not all have {quoted(name)}")
+            if facts.handshake and lists.server.of_handshake is None:
+                raise Fault(f"SNAPSHOT does not say what {quoted(name)} declares in a handshake")
+        return self

@@ -1,0 +1,1 @@
+"""The second pass: does this machine have what the config needs? Nothing is started."""

@@ -1,0 +1,301 @@
+"""Names and links: from what is configured and what was found to the tables of the emitted file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from glob import escape
+from shlex import quote
+from typing import Any
+
+from mcpagg.options import Options
+from mcpagg.passes.linking.composing import Composed, compose
+from mcpagg.passes.linking.extensions import answered_by, declared_extensions, extension_warnings
+from mcpagg.problems import NameClash, Problem
+from mcpagg.snapshot import ChildSnapshot, Snapshot
+from mcpagg.spec import ProxySpec
+from mcpagg_runtime.lists.catalogue import KINDS, PROMPTS, RESOURCES, SKILLS, TEMPLATES, TOOLS, Kind
+from mcpagg_runtime.lists.listing import hides_address, offered
+from mcpagg_runtime.plan.addresses import Addresses, uris_of
+from mcpagg_runtime.plan.names import exposed_name, portable_names
+
+Route = tuple[str, ...]
+
+# Clients cut a server's instructions, silently: Claude Code at 2,048 characters.
+INSTRUCTIONS_LIMIT = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """The tables of the emitted file.
+
+    `routes` {kind: {exposed name: (server, own name, portable name)}} for tools and prompts, {kind:
+    {URI: (server,)}} for resources and templates, {URI as clients are told: (server, its own URI)}
+    where that is another one; `told_apart` are the kinds of lists in which there are such.
+    `children` is what the runtime must know of each server; `capabilities` what the proxy declares
+    to clients with a handshake, `modern_capabilities` to those without; `composed` its composite
+    tools, which have the server ""; `profiles` {name: what it offers}; `overlays` {server: {tool:
+    JSON Merge Patch}}.
+    """
+
+    routes: dict[str, dict[str, Route]]
+    children: dict[str, dict[str, Any]]
+    capabilities: dict[str, Any]
+    modern_capabilities: dict[str, Any]
+    instructions: str
+    composed: Composed
+    profiles: dict[str, Subset] = field(default_factory=dict)
+    overlays: dict[str, dict[str, Any]] = field(default_factory=dict)
+    told_apart: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Subset:
+    """What a profile offers, and to which clients it is given unasked.
+
+    `tools` is {server: the server's own names}, its composite tools under ""; a server that is not
+    in it is no part of the proxy then. `capabilities`, `modern_capabilities` and `instructions` are
+    those of its servers.
+    """
+
+    clients: tuple[str, ...]
+    tools: dict[str, list[str]]
+    capabilities: dict[str, Any]
+    modern_capabilities: dict[str, Any]
+    instructions: str
+
+
+def link(
+    spec: ProxySpec, rows: Mapping[str, Mapping[str, Any]], snapshot: Snapshot, options: Options
+) -> tuple[Linked, tuple[Problem, ...]]:
+    """Give everything that is offered its exposed name; return the tables, and warnings.
+
+    Raises:
+        ConfigError: a composite tool calls what is not there.
+        NameClash: two tools, or two prompts, would get one name; names both, for every such pair.
+    """
+    paths = {server.name: server.path for server in spec.servers}
+    clashes: list[Problem] = []
+    composed, warnings = compose(spec, rows, snapshot, options)
+    routes: dict[str, dict[str, Route]] = {}
+    for kind in (TOOLS, PROMPTS):
+        owners = _owners(kind, paths, rows, snapshot, options, clashes)
+        if kind is TOOLS:
+            _add_composites(spec, composed, owners, clashes)
+        portable = portable_names(owners)
+        routes[kind.name] = {name: (*owner, portable[name]) for name, owner in owners.items()}
+    handed = {child.name: _handed_out(child, rows[child.name]) for child in snapshot.children}
+    addresses = Addresses(
+        {server: set().union(*found.values()) for server, found in handed.items()}
+    )
+    for kind in (RESOURCES, TEMPLATES):
+        routes[kind.name] = _addresses(kind, paths, rows, snapshot, addresses, warnings)
+    routes[SKILLS.name] = _skills(snapshot, addresses)
+    if clashes:
+        raise NameClash(spec.source, clashes)
+    for child in snapshot.children:
+        warnings += _nothing_left(paths[child.name], child, rows[child.name])
+    warnings += extension_warnings(snapshot, paths)
+    told_apart = frozenset(
+        kind
+        for server, found in handed.items()
+        for kind, uris in found.items()
+        if any(addresses.told(uri, server) != uri for uri in uris)
+    )
+    linked = Linked(
+        routes,
+        _facts(snapshot),
+        declared_capabilities(snapshot.with_handshakes),
+        declared_capabilities(snapshot),
+        merged_instructions(snapshot),
+        composed,
+        told_apart=told_apart,
+    )
+    return linked, tuple(warnings)
+
+
+def _handed_out(child: ChildSnapshot, row: Mapping[str, Any]) -> dict[str, set[str]]:
+    """Return {kind of list: the URIs that a server hands out in it}; the config filters them."""
+    return {
+        kind.name: {
+            uri
+            for item in child.items(kind)
+            if kind is not TOOLS or offered(item["name"], row)
+            for uri in uris_of(kind.name, item)
+            if kind is TOOLS or not hides_address(uri, row)
+        }
+        for kind in KINDS
+    }
+
+
+def _owners(
+    kind: Kind,
+    paths: Mapping[str, str],
+    rows: Mapping[str, Mapping[str, Any]],
+    snapshot: Snapshot,
+    options: Options,
+    clashes: list[Problem],
+) -> dict[str, tuple[str, str]]:
+    """Return {exposed name: (server, own name)}; the config filters tools."""
+    owners: dict[str, tuple[str, str]] = {}
+    for child in snapshot.children:
+        for name in (item["name"] for item in child.items(kind)):
+            if kind is TOOLS and not offered(name, rows[child.name]):
+                continue
+            exposed = _exposed(child.name, name, rows[child.name], options)
+            second = child.name, name
+            first = owners.setdefault(exposed, second)
+            if first != second:
+                both = " and ".join(f"'{tool}' of '{server}'" for server, tool in (first, second))
+                what = f"the name '{exposed}' would stand for {both}"
+                remedy = _clash_remedy(kind, (first, second), rows, options)
+                clashes.append(Problem(paths[child.name], what, remedy))
+    return owners
+
+
+def _add_composites(
+    spec: ProxySpec,
+    composed: Composed,
+    owners: dict[str, tuple[str, str]],
+    clashes: list[Problem],
+) -> None:
+    """Give composite tools their own names, which are nobody else's."""
+    for composite in spec.composites:
+        name = composite.name
+        if name in owners:
+            server, tool = owners[name]
+            what = f"the name '{name}' is also that of '{tool}' of '{server}'"
+            clashes.append(Problem(composite.path, what, "rename the composite tool"))
+        elif name in composed.subtools:
+            owners[name] = "", name
+
+
+def _addresses(
+    kind: Kind,
+    paths: Mapping[str, str],
+    rows: Mapping[str, Mapping[str, Any]],
+    snapshot: Snapshot,
+    addresses: Addresses,
+    warnings: list[Problem],
+) -> dict[str, Route]:
+    """Return {URI: (server,)}: a URI stays as it is, so the first server that offers it wins.
+
+    But one of a page or a skill that several offer: {URI as clients are told: (server, its own)}.
+    """
+    owners: dict[str, Route] = {}
+    for child in snapshot.children:
+        for address in dict.fromkeys(item[kind.key] for item in child.items(kind)):
+            if hides_address(address, rows[child.name]):
+                continue
+            told = addresses.told(address, child.name)
+            if told != address:
+                owners[told] = child.name, address
+                continue
+            first = owners.setdefault(address, (child.name,))[0]
+            if first != child.name:
+                what = f"{kind.key} {address!r} is also that of '{first}', which is asked for it"
+                remedy = f"to reach this one: --hide '{first}:{address}'"
+                warnings.append(Problem(paths[child.name], what, remedy))
+    return owners
+
+
+def _skills(snapshot: Snapshot, addresses: Addresses) -> dict[str, Route]:
+    """Return {URI as listed: (server, its own URI, URI as listed)}."""
+    skilled = [child for child in snapshot.children if SKILLS.is_declared(child.capabilities)]
+    routes: dict[str, Route] = {}
+    for child in skilled:
+        for uri in dict.fromkeys(item[SKILLS.key] for item in child.skills):
+            listed = addresses.told(uri, child.name)
+            routes.setdefault(listed, (child.name, uri, listed))
+    return routes
+
+
+def declared_capabilities(snapshot: Snapshot) -> dict[str, Any]:
+    """Return what the proxy declares: what at least one child has and is passed on.
+
+    `experimental` is dropped, and tasks of either era are not relayed. The revisions agree on the
+    names of all else. What a child declares may depend on the era, see `with_handshakes`.
+    """
+    declared = [child.capabilities for child in snapshot.children]
+    found: dict[str, Any] = {"tools": {"listChanged": True}}
+    if any("prompts" in one for one in declared):
+        found["prompts"] = {"listChanged": True}
+    if any("resources" in one for one in declared):
+        found["resources"] = {"listChanged": True}
+        options = [one.get("resources") for one in declared]
+        if any(isinstance(one, dict) and one.get("subscribe") is True for one in options):
+            found["resources"]["subscribe"] = True
+    for name in ("completions", "logging"):
+        if any(name in one for one in declared):
+            found[name] = {}
+    extensions = declared_extensions(snapshot)
+    return {**found, "extensions": extensions} if extensions else found
+
+
+def _exposed(server: str, tool: str, row: Mapping[str, Any], options: Options) -> str:
+    if options.names == "bare":
+        return tool
+    return exposed_name(server, tool, row, options.separator)
+
+
+def _clash_remedy(
+    kind: Kind,
+    owners: tuple[tuple[str, str], ...],
+    rows: Mapping[str, Mapping[str, Any]],
+    options: Options,
+) -> str:
+    """Say what helps against a clash: options as they are to be written, each of which suffices."""
+    remedies = []
+    if kind is TOOLS:
+        globs = [f"{escape(server)}:{escape(name)}" for server, name in owners]
+        remedies += [f"--hide {quote(glob)}" for glob in globs]
+    if options.names == "bare":
+        remedies.append("--names spec")
+    elif any(name in rows[server].get("rename", {}) for server, name in owners):
+        remedies.append("another name in the config")
+    else:
+        remedies += ["another --separator", "another name of the server in the config"]
+    return f"choose {', or '.join(remedies)}"
+
+
+def _nothing_left(path: str, child: ChildSnapshot, row: Mapping[str, Any]) -> list[Problem]:
+    """Warn of filters that leave no tool; those that leave none of any server were named before."""
+    hidden = child.tools and not any(offered(tool["name"], row) for tool in child.tools)
+    if not hidden or row.get("expose") == [] or "*" in row.get("hide", ()):
+        return []
+    what = f"no tool is offered of it: the filters leave none of {len(child.tools)}"
+    return [Problem(path, what, "--skip it, or correct the filters")]
+
+
+def _facts(snapshot: Snapshot) -> dict[str, dict[str, Any]]:
+    facts: dict[str, dict[str, Any]] = {}
+    answered = answered_by(snapshot)
+    for child in snapshot.children:
+        facts[child.name] = {"protocol": child.protocol}
+        if child.handshake:
+            facts[child.name]["handshake"] = child.handshake["protocolVersion"]
+        if child.conditional:
+            listed = [tool.get("name") for tool in child.tools]
+            facts[child.name]["conditional"] = [
+                name for name in listed if name in child.conditional
+            ]
+        if child.name in answered:
+            facts[child.name]["extensions"] = answered[child.name]
+        if child.hints:
+            facts[child.name]["hints"] = child.hints
+    return facts
+
+
+def merged_instructions(snapshot: Snapshot) -> str:
+    """Merge the children's instructions, each under its name, within what clients keep."""
+    with_words = [child for child in snapshot.children if (child.instructions or "").strip()]
+    if not with_words:
+        return ""
+    head = "What each server behind this proxy says, by its own names for its tools:"
+    share = (INSTRUCTIONS_LIMIT - len(head)) // len(with_words)
+    return "\n\n".join([head, *(_section(child, share) for child in with_words)])
+
+
+def _section(child: ChildSnapshot, share: int) -> str:
+    text = f"# {child.name}\n{(child.instructions or '').strip()}"
+    return text if len(text) <= share - 2 else text[: share - 3].rstrip() + "…"

@@ -1,0 +1,125 @@
+"""What a compilation would start, for `--dry-run`: references intact, no value of a variable."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from mcpagg.passes.config.coordinator import hidden_literals
+from mcpagg.passes.config.credentials import find_credentials
+from mcpagg.passes.environment.pins import Pin, unpinned
+from mcpagg.problems import CompileError, Problem
+from mcpagg.spec import ProxySpec, ServerSpec
+from mcpagg_runtime.launch.launch import strings
+from mcpagg_runtime.launch.variables import references
+
+HIDDEN = "***"
+
+
+@dataclass(frozen=True, slots=True)
+class DryRun:
+    """A config that was read; `fault` is why a compilation would refuse it, if it would."""
+
+    spec: ProxySpec
+    environ: Mapping[str, str]
+    warnings: tuple[Problem, ...]
+    pins: tuple[Pin, ...] = ()
+    fault: CompileError | None = None
+
+
+def as_json(run: DryRun) -> str:
+    """Return the outcome as JSON.
+
+    {source, servers: […], left_out: […], composites: […], warnings: […], errors: […]}
+    """
+    errors = run.fault.problems if run.fault is not None else ()
+    report = {
+        "source": run.spec.source,
+        "servers": [_server(server, run.environ) for server in run.spec.servers],
+        "left_out": [asdict(one) for one in run.spec.left_out],
+        "composites": [asdict(one) for one in run.spec.composites],
+        "warnings": [*map(_problem, (*run.warnings, *unpinned(run.pins, each=True)))],
+        "errors": [_problem(problem) for problem in errors],
+    }
+    return json.dumps(report, indent=2)
+
+
+def errors_as_json(fault: CompileError) -> str:
+    """Return what is wrong with a config that could not be understood, in the same shape."""
+    errors = [_problem(problem) for problem in fault.problems]
+    report = {
+        "source": fault.source,
+        "servers": [],
+        "left_out": [],
+        "composites": [],
+        "warnings": [],
+        "errors": errors,
+    }
+    return json.dumps(report, indent=2)
+
+
+def as_text(run: DryRun) -> str:
+    """Return the outcome as lines to read."""
+    lines = [line for server in run.spec.servers for line in _lines(server, run.environ)]
+    for composite in run.spec.composites:
+        called = [f"{subtool.server}/{subtool.tool}" for subtool in composite.subtools]
+        lines.append(f"composite tool {composite.name}: {', '.join(called)}")
+    lines += [f"{one.name}: left out: {one.why}" for one in run.spec.left_out]
+    return "\n".join(lines)
+
+
+def _lines(server: ServerSpec, environ: Mapping[str, str]) -> Iterator[str]:
+    row = without_credentials(server, server.row())
+    target = row.get("url") or shlex.join([row["command"], *row["args"]])
+    yield f"{server.name}: {server.transport}: {target}"
+    if row.get("headers"):
+        yield f"  headers: {', '.join(row['headers'])}"
+    for name in ("cwd", "env_file", "timeout", "expose", "hide", "rename", "masks"):
+        if name in row:
+            yield f"  {name}: {json.dumps(row[name], ensure_ascii=False)}"
+    for variable in _variables(server, environ):
+        state = "set" if variable["set"] else "not set"
+        default = ", has a default" if variable["default"] else ""
+        yield f"  {variable['name']}: {state}{default} ({variable['place']})"
+
+
+def _server(server: ServerSpec, environ: Mapping[str, str]) -> dict[str, Any]:
+    facts = {"name": server.name, "path": server.path, "transport": server.transport}
+    row = without_credentials(server, server.row())
+    return facts | row | {"variables": [*_variables(server, environ)]}
+
+
+def without_credentials(server: ServerSpec, row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the row of a server, or what it became elsewhere, less its literal credentials."""
+    shown = deepcopy(dict(row))
+    for found in (*find_credentials(server), *hidden_literals(server)):
+        field, key = found.location.field, found.location.key
+        if found.placeholder:
+            continue
+        if field == "masks":
+            shown[field][key]["value"] = HIDDEN
+        elif key is None:
+            shown[field] = HIDDEN
+        else:
+            shown[field][key] = HIDDEN
+    return shown
+
+
+def _variables(server: ServerSpec, environ: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    for location, text in strings(server.row()):
+        for name, default in references(text):
+            has_default = default is not None
+            yield {
+                "name": name,
+                "place": str(location),
+                "set": name in environ,
+                "default": has_default,
+            }
+
+
+def _problem(problem: Problem) -> dict[str, str]:
+    return {"where": problem.where, "what": problem.what, "remedy": problem.remedy}

@@ -1,0 +1,145 @@
+"""Renders the report: one page that needs nothing else, loads nothing, and runs only its own code.
+
+Every text in it comes from a config or a server and may be hostile: the template escapes all that
+it is given, characters that cannot be seen are shown by their code points, and the page's policy
+names its own style and script by their digests and allows nothing else.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import unicodedata
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING
+
+import jinja2
+from markupsafe import Markup, escape
+
+from mcpagg import __version__
+from mcpagg.literal import HIDDEN
+from mcpagg.review.costs import tokens
+from mcpagg.review.html_report.contents import Contents, Server, contents
+from mcpagg_runtime.launch.variables import dollars
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mcpagg.compilation import Compilation
+    from mcpagg.review.reviewing import Review
+
+PACKAGE = "mcpagg.review.html_report"
+LAYOUT = "\n\t"
+"""Characters that HIDDEN has and that a page shows by its layout."""
+
+BAR_LENGTH = 1000
+SNIPPET = 240
+_GAP = 1.5
+
+
+def render(result: Compilation, review: Review | None = None) -> str:
+    """Return the page of a compilation: the same bytes for the same compilation.
+
+    `review` says what it changes, None where there was nothing before.
+    """
+    shown = contents(result, review)
+    style, script = (
+        resources.files(PACKAGE).joinpath(f"page.{kind}").read_text("utf-8")
+        for kind in ("css", "js")
+    )
+    return _template().render(
+        page=shown,
+        version=__version__,
+        badges=dict.fromkeys(
+            badge.word
+            for one in shown.servers
+            for entry in one.tools + one.others
+            for badge in entry.badges
+        ),
+        bars={server.anchor: [*_bar(server, shown)] for server in shown.servers},
+        style=Markup(style),  # noqa: S704 - package data
+        script=Markup(script),  # noqa: S704 - package data
+        policy=f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
+        "base-uri 'none'; form-action 'none'",
+    )
+
+
+def visible(text: object) -> str:
+    """Return a text in which nothing is unseen: U+202E, say, stands for what cannot be seen."""
+    plain = str(text).replace("\r\n", "\n")
+    return HIDDEN.sub(lambda found: found[0] if found[0] in LAYOUT else _point(found[0]), plain)
+
+
+def marked(text: object) -> Markup:
+    """Return a text for the body of the page; what is unseen in it is a mark with its name."""
+    plain = str(text).replace("\r\n", "\n")
+    parts, start = [], 0
+    for found in HIDDEN.finditer(plain):
+        parts.append(escape(plain[start : found.start()]))
+        parts.append(_mark(found[0]))
+        start = found.end()
+    return Markup().join([*parts, escape(plain[start:])])
+
+
+def referring(text: str) -> Markup:
+    """Return a text of the launch table for the body, its references to variables marked."""
+    parts, start = [], 0
+    for index, end, name, _ in dollars(text):
+        if name:
+            parts += [marked(text[start:index]), Markup('<b class="ref">')]
+            parts += [marked(text[index:end]), Markup("</b>")]
+            start = end
+    return Markup().join([*parts, marked(text[start:])])
+
+
+def _mark(char: str) -> Markup:
+    if char in LAYOUT:
+        return Markup(char)  # noqa: S704 - a line end or a tabulator
+    name = unicodedata.name(char, "no name")
+    return Markup('<span class="unseen" title="{}">{}</span>').format(name, _point(char))
+
+
+def _point(char: str) -> str:
+    return f"U+{ord(char):04X}"
+
+
+def grouped(number: int) -> str:
+    """Return a number with commas between its thousands."""
+    return f"{number:,}"
+
+
+def snippet(text: str) -> str:
+    """Return the beginning of a description."""
+    head = text[:SNIPPET]
+    return text if head == text else (head.rsplit(maxsplit=1) or [head])[0] + "…"
+
+
+def _bar(server: Server, page: Contents) -> Iterator[dict[str, object]]:
+    """Yield the segments of a server's bar; the longest bar of all fills the width."""
+    longest = max((one.size for one in page.servers), default=0) or 1
+    start = 0.0
+    for tool in server.tools:
+        width = BAR_LENGTH * tool.size / longest
+        yield {"tool": tool, "x": round(start, 2), "width": round(max(width - _GAP, 0.4), 2)}
+        start += width
+
+
+def _digest(text: str) -> str:
+    digest = hashlib.sha256(text.encode("utf-8")).digest()
+    return f"sha256-{base64.b64encode(digest).decode('ascii')}"
+
+
+@cache
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader(PACKAGE, ""),
+        undefined=jinja2.StrictUndefined,
+        autoescape=True,
+        finalize=lambda value: value if isinstance(value, Markup) else visible(value),
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    filters = (marked, referring, grouped, snippet, tokens)
+    environment.filters |= {one.__name__: one for one in filters}
+    return environment.get_template("page.html.j2")

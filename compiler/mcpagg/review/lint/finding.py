@@ -1,0 +1,166 @@
+"""What the rules look at, and what they say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from shlex import quote
+from typing import Any, Literal, NamedTuple
+
+from mcpagg.pointers import strings
+from mcpagg.problems import Problem
+from mcpagg.review.lint.letters import as_read
+from mcpagg.review.lint.schemas import SchemaFault, every_schema, schema_faults
+from mcpagg_runtime.lists.catalogue import KINDS
+
+KIND_OF = {kind.name[:-1]: kind for kind in KINDS}
+
+DESCRIBED = "/description"
+"""Where an overlay helps: see `overlays`."""
+
+Level = Literal["refused", "hidden", "advice"]
+"""How bad: some client refuses it; a reader cannot see what a model reads; it could be better."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """One thing that clients are shown, as the proxy lists it.
+
+    `kind` is tool, prompt, resource, template or skill, or server for what a server says of itself;
+    `name` what its server calls it (a URI, where it has one); `path` the JSON path of its server in
+    the config. A composite tool has the server "". Tools and prompts have an `exposed` name and a
+    `portable` one.
+    """
+
+    server: str
+    kind: str
+    name: str
+    value: dict[str, Any]
+    path: str = ""
+    protocol: str = ""
+    exposed: str = ""
+    portable: str = ""
+
+    @property
+    def target(self) -> str:
+        """What `--ignore` and `--hide` know it by."""
+        return f"{self.server}:{self.name}" if self.server else self.name
+
+    @cached_property
+    def strings(self) -> list[tuple[str, str]]:
+        """All strings in it, each with its JSON pointer."""
+        return [*strings(self.value)]
+
+    @cached_property
+    def arguments(self) -> dict[str, Any]:
+        """The schema of a tool's arguments, an empty one for anything else."""
+        schema = self.value.get("inputSchema") if self.kind == "tool" else None
+        return schema if isinstance(schema, dict) else {}
+
+    @cached_property
+    def schemas(self) -> list[tuple[str, dict[str, Any]]]:
+        """That schema and all in it, each with its JSON pointer."""
+        return every_schema(self.arguments, "/inputSchema")
+
+    @cached_property
+    def schema_faults(self) -> list[SchemaFault]:
+        """What is wrong with the schemas of a tool."""
+        members = ("inputSchema", "outputSchema") if self.kind == "tool" else ()
+        return [fault for one in members for fault in schema_faults(self.value.get(one), f"/{one}")]
+
+
+@dataclass(frozen=True, slots=True)
+class Surface:
+    """All that a proxy lists. `proxy` is its own name, `names` the option of that name."""
+
+    offers: tuple[Offer, ...]
+    proxy: str = "mcpagg"
+    names: str = "auto"
+    described: dict[str, Offer] = field(default_factory=dict, compare=False)
+    """{description: the first tool that has it}."""
+    named: dict[str, Offer] = field(default_factory=dict, compare=False)
+    """{name as it is read: the tool that has it, one that is written so before others}."""
+
+    def __post_init__(self) -> None:
+        """Note who describes itself how, and what names look like."""
+        for offer in self.offers:
+            if offer.kind == "tool":
+                self.described.setdefault(str(offer.value.get("description")), offer)
+                look = as_read(offer.name)
+                if look == offer.name or look not in self.named:
+                    self.named[look] = offer
+
+
+class Hit(NamedTuple):
+    """Where in an offer a rule is broken (JSON pointer), how, and for which clients if not all.
+
+    `remedy` is an option that helps, where one does so better than to hide the tool.
+    """
+
+    pointer: str
+    what: str
+    clients: tuple[str, ...] = ()
+    remedy: str = ""
+
+
+Check = Callable[[Offer, Surface], Iterable[Hit]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule: `check` yields a hit for each place in an offer where it is broken.
+
+    `effect` is what comes of it, as a clause that follows "which"; `clients` are those concerned.
+    """
+
+    name: str
+    level: Level
+    clients: tuple[str, ...]
+    effect: str
+    check: Check
+
+
+def rule(name: str, level: Level, effect: str, *clients: str) -> Callable[[Check], Rule]:
+    """Make a rule of a function that checks an offer."""
+    return lambda check: Rule(name, level, clients, effect, check)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A rule that is broken at one place."""
+
+    rule: Rule
+    offer: Offer
+    hit: Hit
+
+    @property
+    def clients(self) -> tuple[str, ...]:
+        """The clients that are concerned."""
+        return self.hit.clients or self.rule.clients
+
+    @property
+    def effect(self) -> str:
+        """What comes of it, as a clause that follows "which"."""
+        return self.rule.effect.format(clients=" and ".join(self.clients))
+
+    @property
+    def remedy(self) -> str:
+        """The options that help."""
+        ignore = f"--ignore {quote(f'{self.rule.name}={self.offer.target}')}"
+        if self.offer.kind != "tool" or not self.offer.server:
+            return ignore
+        if self.rule.level == "advice":
+            return f"write an overlay, or {ignore}" if self.hit.pointer == DESCRIBED else ignore
+        return f"{self.hit.remedy or f'--hide {quote(self.offer.target)}'}, or {ignore}"
+
+    def as_problem(self) -> Problem:
+        """Return it as what is printed."""
+        about = (
+            "its server"
+            if self.offer.kind == "server"
+            else f"{self.offer.kind} '{self.offer.name}'"
+        )
+        pointer = f" {self.hit.pointer}" if self.hit.pointer else ""
+        what = f"{about}{pointer} {self.hit.what}, which {self.effect} [{self.rule.name}]"
+        return Problem(self.offer.path, what, self.remedy)

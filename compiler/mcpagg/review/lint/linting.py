@@ -1,0 +1,176 @@
+"""Applies the rules to what a proxy lists, less what the options say to ignore."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+from shlex import quote
+
+from mcpagg.options import Options
+from mcpagg.passes.linking.filters import UNUSED_FILTER
+from mcpagg.passes.linking.linking import Linked
+from mcpagg.passes.linking.listed import listed_items
+from mcpagg.problems import ConfigError, Problem, count, meant, some
+from mcpagg.review.lint import names, texts, validity
+from mcpagg.review.lint.finding import KIND_OF, Finding, Hit, Offer, Surface
+from mcpagg.snapshot import Snapshot
+from mcpagg.spec import ProxySpec
+from mcpagg_runtime.lists.listing import is_hidden
+
+RULES = (
+    validity.refused_entry,
+    texts.hidden_text,
+    texts.look_alike,
+    texts.instructions,
+    names.look_alike_name,
+    names.refused_name,
+    validity.broken_schema,
+    validity.remote_reference,
+    validity.task_only,
+    validity.top_level_choice,
+    validity.array_items,
+    validity.property_names,
+    validity.gemini_subset,
+    validity.large_schema,
+    texts.long_description,
+    texts.no_description,
+    texts.same_description,
+)
+"""The rules, in the order in which their findings are shown."""
+
+FAILING = ("refused", "hidden")
+"""The levels for which `--strict` fails."""
+
+SHOWN = 3
+MENDED_BY = "have its server mended"
+
+
+def check_ignored(options: Options) -> None:
+    """Check what `--ignore` names.
+
+    Raises:
+        ConfigError: there is no such rule.
+    """
+    known = [*(rule.name for rule in RULES), UNUSED_FILTER]
+    problems = [
+        Problem("", f"--ignore: there is no rule '{name}'", meant(name, known) or _known(known))
+        for name in (word.partition("=")[0] for word in options.ignore)
+        if name not in known
+    ]
+    if problems:
+        raise ConfigError("mcpagg-compile", problems)
+
+
+def lint(
+    spec: ProxySpec, snapshot: Snapshot, linked: Linked, options: Options, proxy: str
+) -> tuple[tuple[Finding, ...], tuple[Problem, ...]]:
+    """Return what the rules find, rule by rule, and a warning for each `--ignore` without effect.
+
+    Raises:
+        ConfigError: with `--strict`, for findings that some client or reader is harmed by.
+    """
+    surface = Surface(tuple(_offers(spec, snapshot, linked)), proxy, options.names)
+    found = [Finding(validity.refused_entry, *one) for one in _refused(spec, snapshot)]
+    found += [
+        Finding(rule, offer, hit)
+        for rule in RULES
+        for offer in surface.offers
+        for hit in rule.check(offer, surface)
+    ]
+    ignored = {word: [one for one in found if _is_ignored(one, word)] for word in options.ignore}
+    findings = [one for one in found if not any(one in some for some in ignored.values())]
+    failing = [one.as_problem() for one in findings if one.rule.level in FAILING]
+    if options.strict and failing:
+        raise ConfigError(spec.source, failing)
+    idle = [
+        Problem("", f"--ignore {word} ignores nothing")
+        for word, some in ignored.items()
+        if not some and word.partition("=")[0] != UNUSED_FILTER
+    ]
+    return tuple(findings), tuple(idle)
+
+
+def shortened(findings: Iterable[Finding], verbose: bool) -> list[Problem]:
+    """Return findings as they are shown: of each rule one that stands for all, unless each is.
+
+    Of entries that are refused, one line for each server.
+    """
+    if verbose:
+        return [finding.as_problem() for finding in findings]
+    by_rule: dict[str, list[Finding]] = {}
+    refused: dict[str, list[Finding]] = {}
+    for finding in findings:
+        if finding.rule is validity.refused_entry:
+            refused.setdefault(finding.offer.path, []).append(finding)
+        else:
+            by_rule.setdefault(finding.rule.name, []).append(finding)
+    problems = [_in_one_line(found) for found in refused.values()]
+    for rule, found in by_rule.items():
+        first, *more = found
+        problem = first.as_problem()
+        if more:
+            names = some([*dict.fromkeys(one.offer.target for one in more)], SHOWN)
+            what = f"{problem.what}; and {len(more)} more: {names}"
+            problem = Problem(problem.where, what, f"-v shows each, --ignore {rule} none")
+        problems.append(problem)
+    return problems
+
+
+def _in_one_line(found: list[Finding]) -> Problem:
+    """Return what one rule finds in one server as one problem; what is alike is counted."""
+    first = found[0]
+    if len(found) == 1:
+        return first.as_problem()
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for one in found:
+        names = alike.setdefault((one.offer.kind, one.hit.pointer, one.hit.what), [])
+        names.append(f"'{one.offer.name}'")
+    parts = []
+    for (kind, *place_and_what), names in alike.items():
+        about = (
+            f"{count(len(names), kind)} (first {names[0]})" if names[1:] else f"{kind} {names[0]}"
+        )
+        parts.append(" ".join(filter(None, (about, *place_and_what))))
+    if more := parts[SHOWN:]:
+        parts[SHOWN:] = [f"and {len(more)} more"]
+    ignore = f"--ignore {quote(f'{first.rule.name}={first.offer.server}:*')}"
+    what = f"{'; '.join(parts)}, which {first.effect} [{first.rule.name}]"
+    return Problem(first.offer.path, what, f"-v shows each, {ignore} none")
+
+
+def _is_ignored(finding: Finding, word: str) -> bool:
+    """Whether RULE or RULE=SERVER:TOOL means a finding."""
+    rule, _, glob = word.partition("=")
+    return rule == finding.rule.name and fnmatchcase(finding.offer.target, glob or "*")
+
+
+def _offers(spec: ProxySpec, snapshot: Snapshot, linked: Linked) -> Iterator[Offer]:
+    """Yield all that the proxy lists, server by server, then its composite tools."""
+    listed = listed_items(snapshot, linked)
+    paths = {server.name: server.path for server in spec.servers}
+    for child in snapshot.children:
+        path, protocol = paths[child.name], child.protocol
+        about = {"serverInfo": child.info, "instructions": child.instructions or ""}
+        yield Offer(child.name, "server", "about", about, path, protocol)
+        for server, kind, own, value, *spelled in listed[child.name]:
+            yield Offer(server, kind.name[:-1], own, value, path, protocol, *spelled)
+    where = {composite.name: composite.path for composite in spec.composites}
+    for _, _, own, value, *spelled in listed.get("", ()):
+        yield Offer("", "tool", own, value, where[own], "", *spelled)
+
+
+def _refused(spec: ProxySpec, snapshot: Snapshot) -> Iterator[tuple[Offer, Hit]]:
+    """Yield what was left out of lists or mended when they were read, but for what is hidden."""
+    servers = {server.name: server for server in spec.servers}
+    for child in snapshot.children:
+        server = servers[child.name]
+        row = server.row()
+        for one in child.refused:
+            if not is_hidden(KIND_OF[one.kind], one.name, row):
+                offer = Offer(child.name, one.kind, one.name, {}, server.path, child.protocol)
+                hit = Hit(one.pointer, f"has {one.what} ({one.done})", remedy=MENDED_BY)
+                yield offer, hit
+
+
+def _known(names: Iterable[str]) -> str:
+    return f"rules are {', '.join(names)}"

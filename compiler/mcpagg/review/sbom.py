@@ -1,0 +1,97 @@
+"""What a proxy starts as a bill of materials, for whoever keeps watch over packages.
+
+CycloneDX 1.6 (https://cyclonedx.org/docs/1.6/json): the proxy depends on its servers, each with the
+version that it gives itself, and a server on the package or the image that its command line names,
+with a purl. What these depend on is resolved anew at each start, and is not known here. The same
+bytes for the same file: the serial number is made of its text, and no time is in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+from uuid import NAMESPACE_URL, uuid5
+
+from cyclonedx.model import Property
+from cyclonedx.model.bom import Bom
+from cyclonedx.model.component import Component, ComponentType
+from cyclonedx.output import make_outputter
+from cyclonedx.schema import OutputFormat, SchemaVersion
+from packageurl import PackageURL
+
+from mcpagg import __version__
+from mcpagg.passes.environment.programs import Package, find_package
+from mcpagg.snapshot import ChildSnapshot
+
+if TYPE_CHECKING:
+    from mcpagg.compilation import Compilation
+
+
+def bill_of_materials(result: Compilation) -> str:
+    """Return the bill of a compilation, as JSON text."""
+    bom = Bom(serial_number=uuid5(NAMESPACE_URL, result.text))
+    bom.metadata.timestamp = None  # type: ignore[assignment] # the schema does not ask for one
+    bom.metadata.tools.components.add(
+        Component(name="mcpagg-compile", type=ComponentType.APPLICATION, version=__version__)
+    )
+    proxy = Component(name=result.name, type=ComponentType.APPLICATION, bom_ref="proxy")
+    bom.metadata.component = proxy
+    rows, children = result.made_of.rows, result.made_of.snapshot.children
+    servers = [_server(bom, child, rows[child.name]) for child in children]
+    bom.register_dependency(proxy, servers)
+    outputter = make_outputter(bom, OutputFormat.JSON, SchemaVersion.V1_6)
+    return outputter.output_as_string(indent=2) + "\n"
+
+
+def _server(bom: Bom, child: ChildSnapshot, row: Mapping[str, Any]) -> Component:
+    """Add a server to a bill, and what its command line names."""
+    about = {"mcpagg:protocol": ", ".join(child.protocols), "mcpagg:tools": str(len(child.tools))}
+    if "url" in row:
+        about["mcpagg:transport"] = str(row["transport"])
+    server = Component(
+        name=child.name,
+        type=ComponentType.APPLICATION,
+        version=_text(child.info.get("version")),
+        description=_text(child.info.get("title")) or _text(child.info.get("name")),
+        bom_ref=f"server:{child.name}",
+        properties=[Property(name=name, value=value) for name, value in about.items()],
+    )
+    bom.components.add(server)
+    package = find_package(row["command"], row["args"]) if "command" in row else None
+    bom.register_dependency(server, _packages(bom, package) if package else [])
+    return server
+
+
+def _packages(bom: Bom, package: Package) -> Iterable[Component]:
+    kind = package.launcher.kind
+    purl = _purl(package)
+    component = Component(
+        name=package.name,
+        type=ComponentType.CONTAINER if kind == "docker" else ComponentType.LIBRARY,
+        version=package.version or None,
+        purl=purl,
+        bom_ref=str(purl) if purl else f"package:{package.written}",
+    )
+    bom.components.add(component)
+    return [component]
+
+
+def _purl(package: Package) -> PackageURL | None:
+    """Return the purl of a package, None of one that is in no registry.
+
+    https://github.com/package-url/purl-spec, the types npm, pypi and docker
+    """
+    if package.is_repository:
+        return None
+    kind = package.launcher.kind
+    name = package.name.removeprefix("npm:").partition("[")[0]
+    namespace, _, name = name.rpartition("/")
+    registry, _, rest = namespace.partition("/")
+    qualifiers = {}
+    if kind == "docker" and ("." in registry or ":" in registry or registry == "localhost"):
+        namespace, qualifiers = rest, {"repository_url": registry}
+    return PackageURL(kind, namespace or None, name, package.version or None, qualifiers)
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
