@@ -61,10 +61,10 @@ LONG = 1 << 16
 class Prepared:
     """Answers one client from the tables of the file alone."""
 
-    def __init__(self, tables: Mapping[str, Any]) -> None:
-        """`tables` are those of a Plan."""
+    def __init__(self, tables: Mapping[str, Any], opening: Opening) -> None:
+        """`tables` are those of a Plan; `opening` gets what is said."""
         self.tables = tables
-        self.opening = Opening()
+        self.opening = opening
         self.children, _ = scan(tables["children"], 0)
         self.options, _ = scan(tables["options"], 0)
         self.lists, _ = scan(tables["lists"], 0)
@@ -76,23 +76,19 @@ class Prepared:
         needs = [name for facts in self.children.values() for name in facts.get("needs", ())]
         return all(is_set(name) for name in needs) and not is_set(ABOVE)
 
-    def serve(self) -> Opening:
+    def serve(self) -> None:
         """Answer what is on standard input until something has no prepared answer, or it ends."""
         opening = self.opening
-        try:
-            while not (opening.owed or opening.ended):
-                line, end, rest = opening.unanswered.partition(b"\n")
-                answer = self.answer(line) if end else self._more(line)
-                if answer is None:
-                    break
-                if end:
-                    opening.unanswered = rest
-                if answer:
-                    opening.owed = answer
-                    opening.owed = answer[write(1, answer) :]
-        except OSError:  # `run` finds out what there is to say of it
-            return opening
-        return opening
+        while not (opening.owed or opening.ended):
+            line, end, rest = opening.unanswered.partition(b"\n")
+            answer = self.answer(line) if end else self._more(line)
+            if answer is None:
+                break
+            if end:
+                opening.unanswered = rest
+            if answer:
+                opening.owed = answer
+                opening.owed = answer[write(1, answer) :]
 
     def _more(self, line: bytes) -> bytes | None:
         """Read what follows the beginning of a line; None if that is for `run` to do."""
@@ -186,13 +182,16 @@ def main(tables: Mapping[str, Any], file: str) -> None:
     """
     opening = Opening()
     if len(sys.argv) == 1 and "profiles" not in tables and not isatty(0):
-        prepared = Prepared(tables)
-        if prepared.may_serve():
-            for number in ENDING:
-                leave_at_once(number)
-            opening = prepared.serve()
-            if opening.ended and not opening.unanswered:
-                _exit(0)
+        try:
+            prepared = Prepared(tables, opening)
+            if prepared.may_serve():
+                for number in ENDING:
+                    leave_at_once(number)
+                prepared.serve()
+        except Exception:  # noqa: S110 - `run` finds out what there is to say of it
+            pass
+        if opening.ended and not opening.unanswered:
+            _exit(0)
     from mcpagg_runtime.stdio.stdio import run
 
     run(tables, file, opening)

@@ -22,8 +22,9 @@ from mcpagg_runtime.messages.message import (
     failure,
     read_message,
 )
+from mcpagg_runtime.messages.printable import where
 from mcpagg_runtime.messages.protocol import INVALID_REQUEST
-from mcpagg_runtime.plan.plan import Plan
+from mcpagg_runtime.plan.plan import PLAIN, Plan, unreadable
 from mcpagg_runtime.processes.memory import keep_memory
 from mcpagg_runtime.processes.polling import (
     POLLIN,
@@ -58,6 +59,7 @@ FLUSH_SECONDS = 1.0
 UNREADABLE = 2
 ENDLESS = 2
 MISSING_VARIABLE = 3
+INTERNAL_FAULT = 70
 
 
 class Stdio:
@@ -315,11 +317,17 @@ def run(tables: Mapping[str, Any], file: str, opening: Opening) -> None:
     """
     folder = own_folder(file)
     open_standard_files()
-    plan = Plan(tables)
-    if len(sys.argv) > 1 or os.environ.get(LOG_DIRECTORY):
-        from mcpagg_runtime.tool.commands import run_command
+    try:
+        plan = Plan(tables)
+        if len(sys.argv) > 1 or os.environ.get(LOG_DIRECTORY):
+            from mcpagg_runtime.tool.commands import run_command
 
-        status = run_command(plan, folder, sys.argv[1:], opening)
-    else:
-        status = Stdio(plan, folder).run(opening)
+            status = run_command(plan, folder, sys.argv[1:], opening)
+        else:
+            status = Stdio(plan, folder).run(opening)
+    except Exception as fault:
+        texts = {name: text for name, text in tables.items() if name not in PLAIN}
+        what = unreadable("PLAN", texts) or f"internal fault: {where(fault)}"
+        complain(f"{file}: {what}; if the file was edited, compile it anew")
+        status = INTERNAL_FAULT
     os._exit(status)
