@@ -22,7 +22,7 @@ from mcpagg_runtime.start.greeting import (
     spoken,
     version_of,
 )
-from mcpagg_runtime.start.opening import ABOVE, ENDING, HEAD_START_SECONDS, Opening
+from mcpagg_runtime.start.opening import ABOVE, ENDING, HEAD_START_SECONDS, INTERRUPT, Opening
 from mcpagg_runtime.start.values import quote, scan
 from mcpagg_runtime.start.waiting import says_more
 
@@ -180,6 +180,7 @@ def main(tables: Mapping[str, Any], file: str) -> None:
 
     `file` is the emitted file. Does not return: threads may still wait for input that never comes.
     """
+    on_signal(INTERRUPT, SIG_DFL)  # until it is handled, it ends this without a traceback
     opening = Opening()
     if len(sys.argv) == 1 and "profiles" not in tables and not isatty(0):
         try:
