@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:241c1328a9fafbb58b3ae03cc7bda41bd7a34d23c5d95a2e702833d6a13cf7bd (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
+#   runtime:  sha256:9cc30d6b6e50f3e3d3978b466da09f06b0e56701125f90c1c6742fbbd9336983 (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
 
 import sys
 
@@ -376,9 +376,9 @@ LONG = 1 << 16
 
 
 class Prepared:
-    def __init__(self, tables):
+    def __init__(self, tables, opening):
         self.tables = tables
-        self.opening = Opening()
+        self.opening = opening
         self.children, _ = scan(tables["children"], 0)
         self.options, _ = scan(tables["options"], 0)
         self.lists, _ = scan(tables["lists"], 0)
@@ -391,20 +391,16 @@ class Prepared:
 
     def serve(self):
         opening = self.opening
-        try:
-            while not (opening.owed or opening.ended):
-                line, end, rest = opening.unanswered.partition(b"\n")
-                answer = self.answer(line) if end else self._more(line)
-                if answer is None:
-                    break
-                if end:
-                    opening.unanswered = rest
-                if answer:
-                    opening.owed = answer
-                    opening.owed = answer[write(1, answer) :]
-        except OSError:
-            return opening
-        return opening
+        while not (opening.owed or opening.ended):
+            line, end, rest = opening.unanswered.partition(b"\n")
+            answer = self.answer(line) if end else self._more(line)
+            if answer is None:
+                break
+            if end:
+                opening.unanswered = rest
+            if answer:
+                opening.owed = answer
+                opening.owed = answer[write(1, answer) :]
 
     def _more(self, line):
         opening = self.opening
@@ -487,14 +483,17 @@ def leave_at_once(number):
 def main(tables, file):
     opening = Opening()
     if len(sys.argv) == 1 and "profiles" not in tables and not isatty(0):
-        prepared = Prepared(tables)
-        if prepared.may_serve():
-            for number in ENDING:
-                leave_at_once(number)
-            opening = prepared.serve()
-            if opening.ended and not opening.unanswered:
-                _exit(0)
-    from _mcpagg_241c1328.stdio.stdio import run
+        try:
+            prepared = Prepared(tables, opening)
+            if prepared.may_serve():
+                for number in ENDING:
+                    leave_at_once(number)
+                prepared.serve()
+        except Exception:
+            pass
+        if opening.ended and not opening.unanswered:
+            _exit(0)
+    from _mcpagg_9cc30d6b.stdio.stdio import run
 
     run(tables, file, opening)
 
@@ -586,8 +585,8 @@ def holds_more(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_241c1328.plan.plan import Plan
-    from _mcpagg_241c1328.tool.aggregator import aggregator_of
+    from _mcpagg_9cc30d6b.plan.plan import Plan
+    from _mcpagg_9cc30d6b.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -4723,6 +4722,7 @@ from ..messages.jsontext import obj, parse
 from ..messages.protocol import SERVER_KEY, SKILLS_EXTENSION
 from ..start.greeting import version_of
 from ..start.values import quote
+PLAIN = ("name", "compiler", "config")
 
 class Options:
  http = None
@@ -4777,6 +4777,16 @@ def _routes(table):
   for server, rows in parse(table).items()
   for exposed, row in rows.items()
  }
+
+def unreadable(place, table):
+ if isinstance(table, dict):
+  found = (unreadable(f'{place}["{name}"]', one) for name, one in table.items())
+  return next(filter(None, found), "")
+ try:
+  parse(table)
+ except Exception as problem:
+  return f"{place} cannot be read: {problem}"
+ return ""
 """,
     "plan.uri_templates": r"""
 from ..messages.protocol import APART, SKILL_SCHEME
@@ -8551,8 +8561,9 @@ from ..messages.message import (
  failure,
  read_message,
 )
+from ..messages.printable import where
 from ..messages.protocol import INVALID_REQUEST
-from ..plan.plan import Plan
+from ..plan.plan import PLAIN, Plan, unreadable
 from ..processes.memory import keep_memory
 from ..processes.polling import (
  POLLIN,
@@ -8574,6 +8585,7 @@ FLUSH_SECONDS = 1.0
 UNREADABLE = 2
 ENDLESS = 2
 MISSING_VARIABLE = 3
+INTERNAL_FAULT = 70
 
 class Stdio:
  def __init__(self, plan, folder, log=None):
@@ -8758,12 +8770,18 @@ def _taken_output():
 def run(tables, file, opening):
  folder = own_folder(file)
  open_standard_files()
- plan = Plan(tables)
- if len(sys.argv) > 1 or os.environ.get(LOG_DIRECTORY):
-  from ..tool.commands import run_command
-  status = run_command(plan, folder, sys.argv[1:], opening)
- else:
-  status = Stdio(plan, folder).run(opening)
+ try:
+  plan = Plan(tables)
+  if len(sys.argv) > 1 or os.environ.get(LOG_DIRECTORY):
+   from ..tool.commands import run_command
+   status = run_command(plan, folder, sys.argv[1:], opening)
+  else:
+   status = Stdio(plan, folder).run(opening)
+ except Exception as fault:
+  texts = {name: text for name, text in tables.items() if name not in PLAIN}
+  what = unreadable("PLAN", texts) or f"internal fault: {where(fault)}"
+  complain(f"{file}: {what}; if the file was edited, compile it anew")
+  status = INTERNAL_FAULT
  os._exit(status)
 """,
     "stdio.supervisor": r"""
@@ -9901,7 +9919,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_241c1328", RUNTIME, globals())
+embed("_mcpagg_9cc30d6b", RUNTIME, globals())
 
 PLAN = {
     "name": "mcp",

@@ -325,6 +325,9 @@ def run(tables: Mapping[str, Any], file: str, opening: Opening) -> None:
             status = run_command(plan, folder, sys.argv[1:], opening)
         else:
             status = Stdio(plan, folder).run(opening)
+    except OSError as problem:  # there are too many open files, perhaps
+        complain(f"{file}: {problem.strerror or type(problem).__name__}")
+        status = UNREADABLE
     except Exception as fault:
         texts = {name: text for name, text in tables.items() if name not in PLAIN}
         what = unreadable("PLAN", texts) or f"internal fault: {where(fault)}"
