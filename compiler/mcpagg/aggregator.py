@@ -106,7 +106,7 @@ class Aggregator:
                 for server in self._spec.servers:
                     starting.start_soon(tasks.start, self._hold, server, launches[server.name])
             if self.faults and not self._allow_failed:
-                raise ChildFault(self._spec.source, [self.faults[one] for one in self._failed()])
+                raise ChildFault(self._spec.source, [self.faults[name] for name in self._failed()])
         except BaseException:
             tasks.cancel_scope.cancel()
             await self.__aexit__()
@@ -142,7 +142,7 @@ class Aggregator:
             Misused: see `used_outside`.
         """
         self._open()
-        servers = [one.name for one in self._spec.servers if one.name in self.clients]
+        servers = [server.name for server in self._spec.servers if server.name in self.clients]
         tools = [(name, tool) for name in servers for tool in await self._tools(name)]
         self._targets = {}
         for name, tool in tools:

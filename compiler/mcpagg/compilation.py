@@ -88,7 +88,7 @@ class Compilation:
     def left_out(self) -> dict[str, str]:
         """Entries of the config that are no part of the proxy, and why."""
         failed = dict.fromkeys(self.made_of.snapshot.failed, "failed")
-        return failed | {one.name: one.why for one in self.absent}
+        return failed | {entry.name: entry.why for entry in self.absent}
 
     @cached_property
     def earlier_text(self) -> str:

@@ -89,7 +89,7 @@ class _Answers(ObjectReceiveStream[Item]):
     def _items(self, item: Item) -> list[Item]:
         """Return what is to be read in place of an item: itself, if it ends nothing."""
         if isinstance(item, ValidationError):
-            return [one for part in _parts(item) for one in self._taken(part)] or [item]
+            return [read for part in _parts(item) for read in self._taken(part)] or [item]
         message = item.message if isinstance(item, SessionMessage) else None
         if not isinstance(message, JSONRPCResponse | JSONRPCError):
             return [item]

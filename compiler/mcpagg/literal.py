@@ -150,14 +150,14 @@ def _json_string(text: str) -> str:
     return quoted if quoted.isascii() and quoted.isprintable() else HIDDEN.sub(_escaped, quoted)
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _escaped(match: re.Match[str]) -> str:
     # Outside the basic plane, JSON wants a surrogate pair.
-    units = found[0].encode("utf-16-be", "surrogatepass")
+    units = match[0].encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
 
 
-def _python_escape(found: re.Match[str]) -> str:
-    char, code = found[0], ord(found[0])
+def _python_escape(match: re.Match[str]) -> str:
+    char, code = match[0], ord(match[0])
     if char in _SHORT:
         return _SHORT[char]
     if code <= 0xFF:

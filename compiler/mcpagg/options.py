@@ -58,16 +58,16 @@ def option(
 
     Its default says what it takes: nothing if that is False, any number of words if it is a tuple.
     """
-    found: T = field(default=default, metadata={"option": Option(group, says, takes, **more)})
-    return found
+    declared: T = field(default=default, metadata={"option": Option(group, says, takes, **more)})
+    return declared
 
 
 def options_of(declared: type) -> dict[str, tuple[Option, Any]]:
     """Return {name: (how it is given, its default)} of the options that a dataclass declares."""
     return {
-        one.name: (one.metadata["option"], one.default)
-        for one in fields(declared)
-        if "option" in one.metadata
+        member.name: (member.metadata["option"], member.default)
+        for member in fields(declared)
+        if "option" in member.metadata
     }
 
 
@@ -205,8 +205,8 @@ class Options:
             if value is True:
                 words.append(flag)
                 continue
-            for one in value if isinstance(value, tuple) else [value]:
-                text = str(one).removesuffix(".0") if isinstance(one, float) else str(one)
+            for item in value if isinstance(value, tuple) else [value]:
+                text = str(item).removesuffix(".0") if isinstance(item, float) else str(item)
                 words += [f"{flag}={text}"] if text.startswith("-") else [flag, text]
         return words
 

@@ -46,17 +46,17 @@ def folded(problems: Iterable[Problem], servers: Collection[str] = ()) -> list[P
     for problem in problems:
         key = re.sub(r"\[\d+\]$", "", problem.where).rpartition(".")[2]
         alike.setdefault((key, problem.what, problem.remedy), []).append(problem)
-    shown = []
+    result = []
     for first, *more in alike.values():
         if not more or not first.where:
-            shown += [first, *more]
+            result += [first, *more]
             continue
-        places = {one.where for one in (first, *more)}
+        places = {problem.where for problem in (first, *more)}
         holders = {path for path in servers for place in places if is_within(place, path)}
         of = f" in {count(len(holders), 'server')}" if holders else ""
         what = f"{first.what} ({count(len(places), 'place')}{of}, see -v)"
-        shown.append(Problem(first.where, what, first.remedy))
-    return shown
+        result.append(Problem(first.where, what, first.remedy))
+    return result
 
 
 def is_within(place: str, path: str) -> bool:

@@ -124,12 +124,14 @@ class Snapshot:
         A server may compute it, say as the time until midnight. Nothing that it offers has changed
         then, so it is no drift.
         """
-        known = {child.name: child.hints for child in before.children}
-        return replace(self, children=tuple(_with_known_ttl(one, known) for one in self.children))
+        hints = {child.name: child.hints for child in before.children}
+        return replace(
+            self, children=tuple(_with_known_ttl(child, hints) for child in self.children)
+        )
 
 
-def _with_known_ttl(child: ChildSnapshot, known: dict[str, Json]) -> ChildSnapshot:
-    before = known.get(child.name, {})
+def _with_known_ttl(child: ChildSnapshot, hints: dict[str, Json]) -> ChildSnapshot:
+    before = hints.get(child.name, {})
     if "ttlMs" not in child.hints or "ttlMs" not in before:
         return child
     return replace(child, hints={**child.hints, "ttlMs": before["ttlMs"]})

@@ -103,14 +103,14 @@ class ServerSpec:
     @classmethod
     def from_row(cls, name: str, row: Mapping[str, Any]) -> ServerSpec:
         """Return what a row of the launch table says of how a server is started or reached."""
-        kept = ("transport", "command", "env", "env_file", "cwd", "url", "headers")
-        masks = (Mask(name=key, path=name, **one) for key, one in row.get("masks", {}).items())
+        names = ("transport", "command", "env", "env_file", "cwd", "url", "headers")
+        masks = (Mask(name=key, path=name, **mask) for key, mask in row.get("masks", {}).items())
         return cls(
             name=name,
             path=name,
             args=tuple(row.get("args", ())),
             masks=tuple(masks),
-            **{key: row[key] for key in kept if key in row},
+            **{key: row[key] for key in names if key in row},
         )
 
     def row(self) -> dict[str, Any]:

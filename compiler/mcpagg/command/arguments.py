@@ -205,14 +205,14 @@ class _Parser(argparse.ArgumentParser):
         Raises:
             ConfigError: it cannot be understood.
         """
-        found, others = self.parse_known_args(words)
+        namespace, others = self.parse_known_args(words)
         if others:
             raise ConfigError(PROGRAM, [self._unknown(word) for word in others])
-        for name, value in vars(found).items():
+        for name, value in vars(namespace).items():
             # Of `--only=--`, argparse before Python 3.13 makes an empty list.
             if isinstance(value, list) and (not value or [] in value):
                 self.error(f"{flag_of(name)}: '--' is no value")
-        return vars(found)
+        return vars(namespace)
 
     def error(self, message: str) -> NoReturn:
         what = message.removeprefix("argument ")

@@ -45,8 +45,8 @@ class Console(Listener):
 
     def warn(self, problems: Sequence[Problem], servers: Collection[str] = ()) -> None:
         """Tell warnings, those that say the same of one key of several servers as one."""
-        shown = problems if self._verbose else folded(problems, servers)
-        self._tell([Line(f"  warning: {problem}") for problem in shown])
+        warnings = problems if self._verbose else folded(problems, servers)
+        self._tell([Line(f"  warning: {problem}") for problem in warnings])
 
     def failed(self, failures: Sequence[Problem], advice: str) -> None:
         """Keep what is told last: see `tell_failures`."""
@@ -65,7 +65,9 @@ class Console(Listener):
             self._tell([*failure_lines(fault.problems, fault.advice)])
         elif self._is_named or len(fault.problems) > 1:
             heading = Line(f"{count(len(fault.problems), 'error')}:", "grave")
-            lines = [Line(f"  {line}") for one in fault.problems for line in str(one).split("\n")]
+            lines = [
+                Line(f"  {line}") for problem in fault.problems for line in str(problem).split("\n")
+            ]
             self._tell([heading, *lines, *([Line(f"  {fault.advice}")] if fault.advice else [])])
         else:
             say(str(fault))
@@ -111,11 +113,13 @@ def failure_lines(failures: Sequence[Problem], advice: str) -> Iterator[Line]:
 
 def _waiting(awaited: Sequence[Awaited]) -> str:
     """Say who is awaited, the longest first, and what they have said last."""
-    started = [one for one in awaited if one.seconds is not None]
+    started = [server for server in awaited if server.seconds is not None]
     texts = []
-    for one in sorted(started, key=lambda one: -(one.seconds or 0)):
-        said = one.said()
-        texts.append(f"{one.name} ({one.seconds:.0f} s{'; ' if said else ''}{said})")
+    for server in sorted(started, key=lambda server: -(server.seconds or 0)):
+        last_line = server.said()
+        texts.append(
+            f"{server.name} ({server.seconds:.0f} s{'; ' if last_line else ''}{last_line})"
+        )
     if later := len(awaited) - len(started):
         texts.append(f"{later} more after them")
     return f"  waiting for {len(awaited)}: {', '.join(texts)}"

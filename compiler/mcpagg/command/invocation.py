@@ -75,10 +75,10 @@ def chosen_source(chosen: Run) -> Source:
         from mcpagg.clients import find_config
 
         home, here, platform = Path.home(), Path.cwd(), sys.platform
-        found = find_config(
+        path = find_config(
             chosen.client, home=home, environ=os.environ, platform=platform, cwd=here
         )
-        name = str(found)
+        name = str(path)
     if not name:
         remedy = (
             "give its path, '-' for standard input, or --from CLIENT for that of a client, "
@@ -164,8 +164,8 @@ def _credentials(options: Options) -> list[Problem]:
     texts = []
     for key, value in asdict(options).items():
         flag = flag_of(key)
-        for one in value if isinstance(value, tuple) else [value]:
-            name, _, defined = one.partition("=") if key == "define" else ("", "", one)
+        for item in value if isinstance(value, tuple) else [value]:
+            name, _, defined = item.partition("=") if key == "define" else ("", "", item)
             texts.append((f"{flag} {name}".strip(), name, str(defined)))
     return [
         Problem("", f"{place} holds {what}", "the file records it: export a variable instead")

@@ -352,11 +352,11 @@ class _Redirect:
 
     async def come_back(self) -> AuthorizationCodeResult:
         """Wait until the person is sent back."""
-        found = await self._found
-        if "code" not in found:
-            raise OAuthFlowError(f"the authorization server refused: {found.get('error')}")
+        answer = await self._found
+        if "code" not in answer:
+            raise OAuthFlowError(f"the authorization server refused: {answer.get('error')}")
         return AuthorizationCodeResult(
-            code=found["code"], state=found["state"], iss=found.get("iss")
+            code=answer["code"], state=answer["state"], iss=answer.get("iss")
         )
 
     def _doubt(self) -> None:
@@ -371,13 +371,13 @@ class _Redirect:
         try:
             head = await reader.readuntil(b"\r\n\r\n")
             target = urlsplit(head.split()[1].decode("ascii"))
-            found = {key: values[0] for key, values in parse_qs(target.query).items()}
-            ours = target.path == "/callback" and found.get("state") == self._state != ""
+            answer = {key: values[0] for key, values in parse_qs(target.query).items()}
+            ours = target.path == "/callback" and answer.get("state") == self._state != ""
             if ours and not self._found.done():
-                self._found.set_result(found)
+                self._found.set_result(answer)
             elif target.path == "/callback" and not ours:
                 self._doubt()
-            outcome = "Logged in" if "code" in found else "Not logged in"
+            outcome = "Logged in" if "code" in answer else "Not logged in"
             page = PAGE.format(outcome if ours else "Nothing is here").encode("ascii")
             status = "200 OK" if ours else "404 Not Found"
             lines = [

@@ -141,8 +141,8 @@ def start_of(
     folder = str(file.absolute().parent)
     environ = _without_ours(environ)
     basic = {key: value for key, value in environ.items() if key in BASIC_VARIABLES}
-    missing = [pair for one in unset(rows, basic, folder).values() for pair in one.missing]
-    found = lookups(rows, environ, folder, minimal)
+    missing = [pair for server in unset(rows, basic, folder).values() for pair in server.missing]
+    programs = lookups(rows, environ, folder, minimal)
     argv = [_python(environ), "-I", str(file.absolute())]
     needs = sorted({variable for _, variable in missing})
     commands = (
@@ -150,8 +150,8 @@ def start_of(
     )
     fetches = any(commands) or any("url" in row for row in rows.values())
     names = sorted(filter(OF_THE_SHELL.fullmatch, environ)) if fetches else []
-    of_the_shell = [one for one in names if one not in needs]
-    return Start(name, argv, needs, found, entry_path(found, environ), of_the_shell)
+    of_the_shell = [name for name in names if name not in needs]
+    return Start(name, argv, needs, programs, entry_path(programs, environ), of_the_shell)
 
 
 def _without_ours(environ: Mapping[str, str]) -> Mapping[str, str]:
@@ -160,7 +160,7 @@ def _without_ours(environ: Mapping[str, str]) -> Mapping[str, str]:
     if not OF_ONE_RUN.search(ours):
         return environ
     folders = environ.get("PATH", "").split(os.pathsep)
-    return {**environ, "PATH": os.pathsep.join(one for one in folders if one != ours)}
+    return {**environ, "PATH": os.pathsep.join(folder for folder in folders if folder != ours)}
 
 
 def _python(environ: Mapping[str, str]) -> str:
@@ -250,7 +250,7 @@ def _as_toml(form: Form, name: str, entry: dict[str, Any]) -> Iterator[str]:
     yield f"[[{'.'.join(keys)}]]" if form.is_list else f"[{'.'.join(keys)}]"
     for key, value in entry.items():
         if isinstance(value, dict):
-            members = (f"{one} = {json.dumps(text)}" for one, text in value.items())
+            members = (f"{variable} = {json.dumps(text)}" for variable, text in value.items())
             yield f"{key} = {{ {', '.join(members)} }}"
         else:
             yield f"{key} = {json.dumps(value, ensure_ascii=False)}"

@@ -98,8 +98,8 @@ def _shown(text: str, stream: TextIO | None) -> bytes:
     return ("\n".join(lines) + "\n").encode(encoding, "backslashreplace")
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return ascii(found[0])[1:-1]
+def _escaped(match: re.Match[str]) -> str:
+    return ascii(match[0])[1:-1]
 
 
 def _write(stream: TextIO | None, data: bytes) -> str:

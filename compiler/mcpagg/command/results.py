@@ -86,20 +86,20 @@ def compare(file: Path, result: Compilation, chosen: Run, again: str) -> None:
         say(f"{before}: {HAS_CRLF.format(before.name)}")
     counting = frozenset(chosen.fail_on or CLASSES)
     counting = counting & STRUCTURAL if chosen.structural else counting
-    found = review(file, old, result, counting, since)
+    comparison = review(file, old, result, counting, since)
     if not since and is_extension(file) and old and not _holds_alike(file, result):
         other = Change("file", "", "proxy", what=OTHER_MANIFEST)
-        found = replace(found, changes=(*found.changes, other))
-    if found.changes or chosen.report != "text":
-        print_review(found, chosen.report)
+        comparison = replace(comparison, changes=(*comparison.changes, other))
+    if comparison.changes or chosen.report != "text":
+        print_review(comparison, chosen.report)
     elif is_terminal(sys.stdout) and not chosen.quiet:
-        show(found.headline())
-    if found.fails and since:
+        show(comparison.headline())
+    if comparison.fails and since:
         raise Drift(str(file), [Problem("", f"is not as {since} in what counts")])
-    if found.fails:
+    if comparison.fails:
         what = f"is not {AS_COMPILED}"
         raise Drift(str(file), [Problem("", what, f"compile it again: {again}")])
-    if found.changes:
+    if comparison.changes:
         say(f"{file}: nothing has changed that counts")
 
 

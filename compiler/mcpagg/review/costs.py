@@ -91,13 +91,13 @@ def check_size(
         ConfigError: some are larger; names the largest tools of each.
     """
     lists = profiles if DEFAULT in profiles else {"": costs, **profiles}
-    found = {
+    sizes = {
         profile: {name: size for cost in costs for name, size in cost.tools.items()}
         for profile, costs in lists.items()
     }
     problems = [
         _too_large(profile, tools, most)
-        for profile, tools in found.items()
+        for profile, tools in sizes.items()
         if sum(tools.values()) > most
     ]
     if problems:

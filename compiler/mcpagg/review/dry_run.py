@@ -40,8 +40,8 @@ def as_json(run: DryRun) -> str:
     report = {
         "source": run.spec.source,
         "servers": [_server(server, run.environ) for server in run.spec.servers],
-        "left_out": [asdict(one) for one in run.spec.left_out],
-        "composites": [asdict(one) for one in run.spec.composites],
+        "left_out": [asdict(entry) for entry in run.spec.left_out],
+        "composites": [asdict(composite) for composite in run.spec.composites],
         "warnings": [*map(_problem, (*run.warnings, *unpinned(run.pins, each=True)))],
         "errors": [_problem(problem) for problem in errors],
     }
@@ -68,7 +68,7 @@ def as_text(run: DryRun) -> str:
     for composite in run.spec.composites:
         called = [f"{subtool.server}/{subtool.tool}" for subtool in composite.subtools]
         lines.append(f"composite tool {composite.name}: {', '.join(called)}")
-    lines += [f"{one.name}: left out: {one.why}" for one in run.spec.left_out]
+    lines += [f"{entry.name}: left out: {entry.why}" for entry in run.spec.left_out]
     return "\n".join(lines)
 
 
@@ -95,18 +95,18 @@ def _server(server: ServerSpec, environ: Mapping[str, str]) -> dict[str, Any]:
 
 def without_credentials(server: ServerSpec, row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the row of a server, or what it became elsewhere, less its literal credentials."""
-    shown = deepcopy(dict(row))
-    for found in (*find_credentials(server), *hidden_literals(server)):
-        field, key = found.location.field, found.location.key
-        if found.placeholder:
+    masked = deepcopy(dict(row))
+    for credential in (*find_credentials(server), *hidden_literals(server)):
+        field, key = credential.location.field, credential.location.key
+        if credential.placeholder:
             continue
         if field == "masks":
-            shown[field][key]["value"] = HIDDEN
+            masked[field][key]["value"] = HIDDEN
         elif key is None:
-            shown[field] = HIDDEN
+            masked[field] = HIDDEN
         else:
-            shown[field][key] = HIDDEN
-    return shown
+            masked[field][key] = HIDDEN
+    return masked
 
 
 def _variables(server: ServerSpec, environ: Mapping[str, str]) -> Iterator[dict[str, Any]]:

@@ -53,7 +53,7 @@ def alternatives(schema: Mapping[str, Any], document: Any) -> list[Any] | None:
     So that a type and that type or null are found to be alike, as {"type": "string"} and
     {"anyOf": [{"type": "string"}, {"type": "null"}]} are.
     """
-    asserting = {name: one for name, one in schema.items() if name not in BESIDE_CHOICES}
+    asserting = {name: value for name, value in schema.items() if name not in BESIDE_CHOICES}
     if not has_choices(schema):
         return [asserting]
     [choices, *more] = asserting.values()
@@ -69,7 +69,7 @@ def are_apart(choices: Sequence[Any], document: Any) -> bool:
     """
     if len(choices) ** 2 > MOST_PAIRS:
         return False
-    targets = [as_object(target_of(one, document)) for one in choices]
+    targets = [as_object(target_of(choice, document)) for choice in choices]
     return all(_exclude(one, other) for one, other in combinations(targets, 2))
 
 
@@ -109,15 +109,15 @@ def target_of(schema: Any, document: Any) -> Any:
     """
     for _ in range(10):  # a reference may lead to a reference
         reference = reference_of(schema)
-        found = _at(document, reference[1:]) if reference.startswith("#") else ABSENT
-        if found is ABSENT:
+        target = _at(document, reference[1:]) if reference.startswith("#") else ABSENT
+        if target is ABSENT:
             break
         beside = {name: value for name, value in schema.items() if name != "$ref"}
-        asserted = as_object(found)
+        asserted = as_object(target)
         both = asserted.keys() & beside.keys() - BESIDE_CHOICES
         if any(not equal(asserted[name], beside[name]) for name in both):
             break
-        schema = {**found, **beside} if isinstance(found, dict) else found
+        schema = {**target, **beside} if isinstance(target, dict) else target
     return schema
 
 

@@ -64,8 +64,8 @@ def as_lines(review: Review) -> Iterator[Line]:
     """Yield the whole review."""
     yield Line(review.headline(), "heading")
     yield from as_summary(review)
-    shown = [change for change in review.by_server() if change.class_ != "runtime"]
-    for server, changes in groupby(shown, key=lambda change: change.server):
+    listed = [change for change in review.by_server() if change.class_ != "runtime"]
+    for server, changes in groupby(listed, key=lambda change: change.server):
         yield Line("")
         yield Line(visible(server) if server else "the proxy", "heading")
         yield from _items(changes)

@@ -68,8 +68,8 @@ class Review:
     @property
     def numbers(self) -> dict[str, int]:
         """How many changes there are of each class that has some, in the order of `CLASSES`."""
-        found = Counter(change.class_ for change in self.changes)
-        return {class_: found[class_] for class_ in CLASSES if found[class_]}
+        counts = Counter(change.class_ for change in self.changes)
+        return {class_: counts[class_] for class_ in CLASSES if counts[class_]}
 
     def by_server(self) -> list[Change]:
         """Return the changes, those of a server together, the proxy's last."""
@@ -101,7 +101,7 @@ def review(
     What servers and the launch table do not explain is a change of the class `file`: FILE then is
     not even what its own snapshot would be compiled to.
     """
-    found = Review(
+    comparison = Review(
         str(file),
         result.text if since else old,
         counting=ALWAYS.union(counting),
@@ -110,7 +110,7 @@ def review(
         costs=((None, result.costs), *result.profiles.items()),
     )
     if not differs(old, result.text):
-        return replace(found, unchanged=len(result.made_of.rows))
+        return replace(comparison, unchanged=len(result.made_of.rows))
     before, names = result.earlier.contents, result.earlier.renamed
     now = Contents(result.made_of.rows, result.made_of.snapshot)
     changes = [*compare(before, now, names)]
@@ -127,10 +127,10 @@ def review(
         rest = _masked_diff(rest, before.rows, now.rows)
     servers = summaries(changes, before, now, names)
     return replace(
-        found,
+        comparison,
         changes=tuple(changes),
         servers=servers,
-        unchanged=len(now.rows.keys() - {one.name for one in servers}),
+        unchanged=len(now.rows.keys() - {summary.name for summary in servers}),
         diff=rest if old else "",
     )
 
@@ -141,11 +141,11 @@ def _masked(rows: Rows) -> dict[str, dict[str, Any]]:
 
 
 def _masked_row(name: str, row: Mapping[str, Any]) -> dict[str, Any]:
-    shown = without_credentials(ServerSpec.from_row(name, row), row)
+    masked = without_credentials(ServerSpec.from_row(name, row), row)
     for field in ("env", "headers"):
-        if field in shown:
-            shown[field] = {k: v if references(v) else HIDDEN for k, v in shown[field].items()}
-    return shown
+        if field in masked:
+            masked[field] = {k: v if references(v) else HIDDEN for k, v in masked[field].items()}
+    return masked
 
 
 def _without_secrets(changes: list[Change], before: Rows, now: Rows) -> Iterator[Change]:
@@ -167,6 +167,6 @@ def _masked_diff(diff: str, *tables: Rows) -> str:
     for rows in tables:
         for name, row in _masked(rows).items():
             pairs = zip(strings(rows[name]), strings(row), strict=True)
-            for text in [text for (_, text), (_, shown) in pairs if text != shown]:
+            for text in [text for (_, text), (_, masked) in pairs if text != masked]:
                 diff = diff.replace(json_text(text), json_text(HIDDEN))
     return diff

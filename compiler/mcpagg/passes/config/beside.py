@@ -61,8 +61,8 @@ def report_beside(
             what = "switches every server off" if off else "is not honoured"
             at.error(what, "compile a copy of the config without it, if you can do without")
     elsewhere = list(_restrictions(document, dialect, servers, root))
-    known = _known(document, dialect)
-    others = [key for key in document if key not in known and not is_quiet(key)]
+    handled = _known(document, dialect)
+    others = [key for key in document if key not in handled and not is_quiet(key)]
     roots = tuple(f"{key}." for key in others)
     others += [path for path in elsewhere if not f"{path}.".startswith(roots)]
     if others:
@@ -72,22 +72,24 @@ def report_beside(
 def _known(document: dict[str, Any], dialect: Dialect) -> set[str]:
     """Return the keys at the root that are looked at elsewhere."""
     paths = (*ROOT_UNHONOURED, *SERVER_LISTS, *DEFAULTS, *dialect.tool_patterns, dialect.hosts)
-    known = {*ROOT_QUIET, *dialect.harmless}
+    handled = {*ROOT_QUIET, *dialect.harmless}
     for path in (*paths, ".".join(dialect.container)):
-        known |= {path, path.split(".")[0]}
+        handled |= {path, path.split(".")[0]}
     for path in (*ROOT_SWITCHES, *map(".".join, CONTAINERS)):
         if reach(document, path, Place())[0] is not None:
-            known |= {path, path.split(".")[0]}
+            handled |= {path, path.split(".")[0]}
     if dialect.container == ("mcpServers",):
-        known |= {"envVars", "serverTransport"} | ({"tools"} if has_composites(document) else set())
-    return known
+        handled |= {"envVars", "serverTransport"} | (
+            {"tools"} if has_composites(document) else set()
+        )
+    return handled
 
 
 def _restrictions(
     document: dict[str, Any], dialect: Dialect, servers: Collection[str], root: Place
 ) -> Iterator[str]:
     """Report what restricts the servers and is not honoured; yield the paths of what does not."""
-    told = set()
+    reported = set()
     for way, value in _leaves(document, (("", root),), _passed(document, dialect)):
         keys = tuple(key for key, _ in way[1:])
         if not (_restricts(keys, value) or _switches_off(keys, value, dialect, servers)):
@@ -95,8 +97,8 @@ def _restrictions(
         at = next((place for key, place in way[::-1] if restricts(key, "")), way[-1][1])
         if not _concerns(keys, value, dialect, servers):
             yield ".".join(keys)
-        elif at.path not in told:
-            told.add(at.path)
+        elif at.path not in reported:
+            reported.add(at.path)
             at.error(
                 "restricts the servers or their tools, and is not honoured",
                 "--skip the servers, or --hide the tools, and compile a copy without it",

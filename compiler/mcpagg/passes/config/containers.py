@@ -73,20 +73,20 @@ def find_servers(document: Any, path: Path, root: Place) -> tuple[Dialect, list[
             root.error(what, "compile the config of the client that starts them")
             return dialect, []
         _warn_of_others(dialect, holders, root)
-        found = [entry for held in places for entry in _entries(held, root)]
+        entries = [entry for held in places for entry in _entries(held, root)]
     else:
-        dialect, found = _without_container(document, root)
-    if not found and not root.errors:
+        dialect, entries = _without_container(document, root)
+    if not entries and not root.errors:
         _nothing(document, holders, root)
-    return dialect, found
+    return dialect, entries
 
 
 def _holders(document: dict[str, Any], path: Path) -> list[tuple[Dialect, list[Held]]]:
     """Return the containers that the document has, with what they hold, one row for each."""
-    found: dict[Keys, tuple[Dialect, list[Held]]] = {}
+    candidates: dict[Keys, tuple[Dialect, list[Held]]] = {}
     servers = _bare_map(document)
     for dialect in DIALECTS:
-        if dialect.container in found or not _fits(dialect, document, path):
+        if dialect.container in candidates or not _fits(dialect, document, path):
             continue
         places = [
             held
@@ -96,14 +96,16 @@ def _holders(document: dict[str, Any], path: Path) -> list[tuple[Dialect, list[H
             and (dialect.container not in COMMON_WORDS or _may_hold_servers(held.value))
         ]
         if places:
-            found[dialect.container] = (dialect, places)
-    return list(found.values())
+            candidates[dialect.container] = (dialect, places)
+    return list(candidates.values())
 
 
 def _lists(held: Held) -> bool:
     """Tell whether a container describes servers to install, and none to start."""
     members = _members(held.value) if isinstance(held.value, dict | list) else []
-    described = [isinstance(one, dict) and bool(OF_CATALOGUES & one.keys()) for one in members]
+    described = [
+        isinstance(member, dict) and bool(OF_CATALOGUES & member.keys()) for member in members
+    ]
     return any(described) and not any(map(is_entry, members))
 
 
@@ -176,7 +178,7 @@ def _entries(held: Held, root: Place) -> Iterator[Found]:
 
 def _listed(held: Held, place: Place) -> Iterator[Found]:
     """Yield the entries of a list; a URL without a name is called as its host is."""
-    taken = {_own_name(entry) for entry in held.value}
+    names = {_own_name(entry) for entry in held.value}
     for index, written in enumerate(held.value):
         at = place.at(index)
         is_url = isinstance(written, str) and "://" in written
@@ -186,8 +188,8 @@ def _listed(held: Held, place: Place) -> Iterator[Found]:
             at.error("names a file, and only its own client looks there", _THAT)
             continue
         if name is None and (host := _host(entry)):
-            name = next(n for n in _names(host) if n not in taken)
-            taken.add(name)
+            name = next(n for n in _names(host) if n not in names)
+            names.add(name)
             at.warn(f"has no name; here it is called {quoted(name)}", 'give it a "name"')
         if name is None:
             at.error("is a server without a name", 'give it a "name"')
@@ -258,16 +260,18 @@ def is_entry(value: Any) -> bool:
     )
 
 
-def _warn_of_others(taken: Dialect, holders: list[tuple[Dialect, list[Held]]], root: Place) -> None:
+def _warn_of_others(
+    chosen: Dialect, holders: list[tuple[Dialect, list[Held]]], root: Place
+) -> None:
     """Warn of containers that hold servers as well, each kind in one line."""
     for dialect, places in holders:
         full = [held for held in places if _count([held])]
-        shorter = min(len(dialect.container), len(taken.container))
-        if dialect.container[:shorter] != taken.container[:shorter] and full:
+        shorter = min(len(dialect.container), len(chosen.container))
+        if dialect.container[:shorter] != chosen.container[:shorter] and full:
             more = (
                 f", nor those of {count(len(full) - 1, 'other')} like it" if len(full) > 1 else ""
             )
-            what = f"is not read: the servers of {_dotted(taken)} are{more}"
+            what = f"is not read: the servers of {_dotted(chosen)} are{more}"
             _at(root, full[0].keys).warn(what)
 
 
@@ -283,21 +287,23 @@ def _nothing(document: dict[str, Any], holders: list[Any], root: Place) -> None:
             return
     short = [_dotted(dialect) for dialect in DIALECTS if len(dialect.container) < _DEEP]
     looked = ", ".join(list(dict.fromkeys(short))[:_SHOWN])
-    known = {container[0] for container in CONTAINERS}
-    there = next((key for key in document if key in known), None)
+    containers = {container[0] for container in CONTAINERS}
+    there = next((key for key in document if key in containers), None)
     has = ", ".join(quoted(key) for key in list(document)[:10]) or "nothing"
     what = f"looked for {looked} and others; the file has {has}"
     if there is not None:
         what += f", and in {quoted(there)} nothing that is a server"
-    root.error(f"no servers: {what}", _misspelt(document, known) or f"{_WRITE} as `mcpServers`")
+    root.error(
+        f"no servers: {what}", _misspelt(document, containers) or f"{_WRITE} as `mcpServers`"
+    )
 
 
-def _misspelt(document: dict[str, Any], known: Collection[str]) -> str:
+def _misspelt(document: dict[str, Any], containers: Collection[str]) -> str:
     """Return the remedy for a key that is almost a container's, if it may well be meant as one."""
     for key, value in document.items():
-        if key not in known and isinstance(value, dict | list):
+        if key not in containers and isinstance(value, dict | list):
             names_them = "mcp" in key.lower() or any(map(is_entry, _members(value)))
-            if names_them and (close := meant(key, known)):
+            if names_them and (close := meant(key, containers)):
                 return close
     return ""
 

@@ -97,12 +97,12 @@ def _decode(text: bytes, source: str) -> str:
 
 def _format(text: str, source: str) -> _Format:
     ending = PurePath(source).suffix.lower()
-    for known in _FORMATS:
-        if ending in known.endings:
-            return known
+    for candidate in _FORMATS:
+        if ending in candidate.endings:
+            return candidate
     lines = (line.strip() for line in text.splitlines())
     first = next((line for line in lines if line and not line.startswith("#")), "")
-    return next((known for known in _FORMATS if known.begins.match(first)), _JSON)
+    return next((candidate for candidate in _FORMATS if candidate.begins.match(first)), _JSON)
 
 
 def _is_deeper(value: object, levels: int) -> bool:

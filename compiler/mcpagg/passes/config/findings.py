@@ -69,9 +69,9 @@ def reach(value: Any, path: str, at: Place) -> tuple[Any, Place]:
     for end in range(len(parts), 0, -1) if isinstance(value, dict) else ():
         key = ".".join(parts[:end])
         if value.get(key) is not None:
-            found, place = reach(value[key], ".".join(parts[end:]), at.at(key))
-            if found is not None:
-                return found, place
+            inner, place = reach(value[key], ".".join(parts[end:]), at.at(key))
+            if inner is not None:
+                return inner, place
     return None, at
 
 

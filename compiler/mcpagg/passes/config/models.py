@@ -55,8 +55,8 @@ class _Schema(GenerateJsonSchema):
         return self.generate_inner(schema["schema"])
 
     def default_schema(self, schema: Any) -> dict[str, Any]:
-        found = super().default_schema(schema)
-        return {key: value for key, value in found.items() if (key, value) != ("default", None)}
+        result = super().default_schema(schema)
+        return {key: value for key, value in result.items() if (key, value) != ("default", None)}
 
 
 class _Closed(BaseModel):
@@ -279,9 +279,9 @@ class Bearer(_Closed):
 
 
 def _port(value: Any) -> Any:
-    found = int(value) if isinstance(value, str) and re.fullmatch("[0-9]+", value) else value
-    if value is None or (type(found) is int and 0 <= found < 1 << 16):
-        return found
+    port = int(value) if isinstance(value, str) and re.fullmatch("[0-9]+", value) else value
+    if value is None or (type(port) is int and 0 <= port < 1 << 16):
+        return port
     raise Fault("expected a number from 0 to 65535")
 
 
@@ -367,5 +367,5 @@ def schema_of(shape: Any) -> dict[str, Any]:
 
 def config_schema() -> str:
     """Return the JSON Schema of a config, as text for an editor."""
-    found = {"$schema": _Schema.schema_dialect, **schema_of(Config), "title": "mcpagg"}
-    return json.dumps(found, indent=2)
+    schema = {"$schema": _Schema.schema_dialect, **schema_of(Config), "title": "mcpagg"}
+    return json.dumps(schema, indent=2)

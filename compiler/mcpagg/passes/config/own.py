@@ -58,10 +58,10 @@ def read_own(
 
 def _check_clients(profiles: Mapping[str, models.Profile], written: Any, at: Place) -> None:
     """Report a client that is named by two profiles."""
-    taken: dict[str, str] = {}
+    owners: dict[str, str] = {}
     for name, profile in profiles.items():
         for index, client in enumerate(profile.clients or ()):
-            other = taken.setdefault(client.casefold(), name)
+            other = owners.setdefault(client.casefold(), name)
             if other != name:
                 place = place_of(at, written, ("profiles", name, "clients", index))
                 what = f"{quoted(client)} has the profile '{other}' already"

@@ -85,13 +85,13 @@ def permissions(value: Any, at: Place) -> list[Pattern]:
     chosen = [("*", value, at)]
     if not isinstance(value, str):
         chosen = [(glob, answer, at.at(glob)) for glob, answer in _object(value, at)]
-    found: list[Pattern] = []
+    patterns: list[Pattern] = []
     for glob, answer, place in chosen:
         if answer == "deny":
-            found.append(Pattern(glob, "withheld", place))
+            patterns.append(Pattern(glob, "withheld", place))
         else:
-            found.append(Pattern(glob, "asked" if answer == "ask" else "kept", place))
-    return found
+            patterns.append(Pattern(glob, "asked" if answer == "ask" else "kept", place))
+    return patterns
 
 
 _ACTIONS: dict[object, Outcome] = {
@@ -112,18 +112,18 @@ def rules(tool: str, action: str, *, first: bool) -> PatternReader:
     """
 
     def read(value: Any, at: Place) -> list[Pattern]:
-        found: list[Pattern] = []
+        patterns: list[Pattern] = []
         for index, rule in enumerate(value if isinstance(value, list) else [value]):
             place = at.at(index) if isinstance(value, list) else at
             glob, does = _members(rule).get(tool), _members(rule).get(action)
             if not isinstance(glob, str) or not isinstance(does, str) or does not in _ACTIONS:
                 place.error(f'expected {{"{tool}": GLOB, "{action}": "allow", "ask" or "deny"}}')
                 continue
-            outcome, known = _ACTIONS[does], (tool, action, *_DESCRIBING)
-            if any(member != "*" for key, member in rule.items() if key not in known):
+            outcome, understood = _ACTIONS[does], (tool, action, *_DESCRIBING)
+            if any(member != "*" for key, member in rule.items() if key not in understood):
                 outcome = "some calls" if outcome == "withheld" else "asked"
-            found.append(Pattern(glob, outcome, place))
-        return found[::-1] if first else found
+            patterns.append(Pattern(glob, outcome, place))
+        return patterns[::-1] if first else patterns
 
     return read
 
@@ -134,26 +134,28 @@ def zed(value: Any, at: Place) -> list[Pattern]:
     profiles, name = _members(agent.get("profiles")), str(agent.get("default_profile", "write"))
     if profiles.keys() - {name}:
         at.at("profiles").warn("only the profile that Zed begins with is honoured", "see `mcpagg`")
-    found = []
+    patterns = []
     if name in profiles:
-        found = _zed_profile(_members(profiles[name]), name == "write", at.at("profiles").at(name))
+        patterns = _zed_profile(
+            _members(profiles[name]), name == "write", at.at("profiles").at(name)
+        )
     place = at.at("tool_permissions")
     permissions = _members(agent.get("tool_permissions"))
     if permissions.get("default") == "deny":
-        found.append(Pattern("*", "withheld", place))
+        patterns.append(Pattern("*", "withheld", place))
     for tool, rules in _members(permissions.get("tools")).items():
         there = place.at("tools").at(tool)
         default = _members(rules).get("default")
         if default is not None:
-            found.append(Pattern(tool, "withheld" if default == "deny" else "kept", there))
+            patterns.append(Pattern(tool, "withheld" if default == "deny" else "kept", there))
         if _members(rules).get("always_deny"):
-            found.append(Pattern(tool, "some calls", there))
-    return found
+            patterns.append(Pattern(tool, "some calls", there))
+    return patterns
 
 
 def _zed_profile(profile: dict[str, Any], all_by_default: bool, at: Place) -> list[Pattern]:
     everything = profile.get("enable_all_context_servers", all_by_default)
-    found = [] if everything else [Pattern("", "only", at)]
+    patterns = [] if everything else [Pattern("", "only", at)]
     for server, preset in _members(profile.get("context_servers")).items():
         tools = _members(_members(preset).get("tools"))
         chosen = {escape(tool): on for tool, on in tools.items()}
@@ -162,8 +164,8 @@ def _zed_profile(profile: dict[str, Any], all_by_default: bool, at: Place) -> li
         for tool, on in chosen.items():
             if on is not everything:
                 glob = f"mcp:{escape(server)}:{tool}"
-                found.append(Pattern(glob, "only" if on else "withheld", at))
-    return found
+                patterns.append(Pattern(glob, "only" if on else "withheld", at))
+    return patterns
 
 
 def withheld(value: Any, at: Place) -> list[Pattern]:
@@ -249,30 +251,30 @@ def names_one(name: str, servers: Collection[str], naming: Collection[Naming] = 
                 return True
             if name.startswith(f"{own}("):
                 return True
-            if any(inner.startswith(one.prefix.replace("{}", own)) for one in naming):
+            if any(inner.startswith(other.prefix.replace("{}", own)) for other in naming):
                 return True
     return False
 
 
 def own_globs(glob: str, server: str, naming: Collection[Naming]) -> list[str]:
     """Return the globs over a server's own names that a glob over the client's names means."""
-    found: list[str] = []
+    globs: list[str] = []
     for form in naming:
         name = form.spelled(server)
         prefix = form.prefix.replace("{}", name)
         if form.server and fnmatchcase(form.server.replace("{}", name), glob):
-            found.append("*")
+            globs.append("*")
         for index in range(len(glob) + 1):
             if fnmatchcase(prefix, glob[:index]):
                 # A star that reached beyond the prefix goes on.
                 rest = "*" * glob[:index].endswith("*") + glob[index:]
-                found.append(rest if form.exact else rest.replace("_", _ANY_SIGN))
-    return [own for own in dict.fromkeys(found) if own]
+                globs.append(rest if form.exact else rest.replace("_", _ANY_SIGN))
+    return [own for own in dict.fromkeys(globs) if own]
 
 
 def _overlap(glob: str, other: str) -> bool:
     """Tell whether two globs may fit one tool: one of them fits the other."""
-    first, second = (one.replace(_ANY_SIGN, "_") for one in (glob, other))
+    first, second = (pattern.replace(_ANY_SIGN, "_") for pattern in (glob, other))
     return fnmatchcase(first, other) or fnmatchcase(second, glob)
 
 
@@ -282,8 +284,10 @@ def _members(value: Any) -> dict[str, Any]:
 
 def _prefix(glob: str, server: str, naming: Collection[Naming]) -> str:
     """Return what a server's tools begin with in the form of name that a glob is written in."""
-    known = [form.prefix.replace("{}", form.spelled(server)) for form in naming]
-    return next((one for one in known if glob.startswith((one, escape(one)))), known[0])
+    prefixes = [form.prefix.replace("{}", form.spelled(server)) for form in naming]
+    return next(
+        (prefix for prefix in prefixes if glob.startswith((prefix, escape(prefix)))), prefixes[0]
+    )
 
 
 def _object(value: Any, at: Place) -> list[tuple[str, Any]]:

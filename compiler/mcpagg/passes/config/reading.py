@@ -62,9 +62,9 @@ def read_config(
     """
     root = Place()
     document = documents.parse(text, source)
-    dialect, found = find_servers(document, folder / Path(source).name, root)
-    chosen, left_out = select(found, dialect, only, skip, root)
-    unread = {entry.place.path for entry in found} - {entry.place.path for entry in chosen}
+    dialect, entries = find_servers(document, folder / Path(source).name, root)
+    chosen, left_out = select(entries, dialect, only, skip, root)
+    unread = {entry.place.path for entry in entries} - {entry.place.path for entry in chosen}
     documents.check(document, root, unread)
     if stdio_only:
         _check_standard(document, dialect, chosen, root)
@@ -78,12 +78,12 @@ def read_config(
             report_beside(document, dialect, [entry.name for entry in chosen], root)
         _name_approvals(chosen, root)
         servers = _enabled_tools(document, servers, root)
-        switched = _switched(document, dialect, servers, [entry.name for entry in found], root)
+        switched = _switched(document, dialect, servers, [entry.name for entry in entries], root)
         _name_empty(servers, switched, root)
         servers = switched
         if dialect.container == ("mcpServers",):
             servers = masked(document, servers, root)
-        more = _beside(document, dialect, [entry.name for entry in found], root, allow_secrets)
+        more = _beside(document, dialect, [entry.name for entry in entries], root, allow_secrets)
     project = _project(folder, is_own=Path(source).name.startswith(".") or _PLUGIN in text)
     passwords = frozenset(password_inputs(document))
     called = _called(folder, project)
@@ -109,13 +109,13 @@ def read_config(
 
 def _defaults(document: Any, root: Place) -> Defaults:
     """Return what is meant for every entry that does not say otherwise."""
-    found = [reach(document, path, root) for path in DEFAULTS]
-    for value, at in found:
+    defaults = [reach(document, path, root) for path in DEFAULTS]
+    for value, at in defaults:
         if value is not None and not isinstance(value, dict):
             at.error(f"expected an object, found {kind(value)}")
         elif value and says_nothing(value):
             at.error("switches every server off", "compile a copy of the config without it")
-    return [(value, at) for value, at in found if isinstance(value, dict)]
+    return [(value, at) for value, at in defaults if isinstance(value, dict)]
 
 
 def _servers(
@@ -136,11 +136,11 @@ def _beside(
 ) -> dict[str, Any]:
     """Read what of a ProxySpec stands beside the servers, which have these `names`."""
     profiles, overlays = read_own(document, names, root)
-    found: dict[str, Any] = {"profiles": profiles, "overlays": overlays}
+    parts: dict[str, Any] = {"profiles": profiles, "overlays": overlays}
     if dialect.container == ("mcpServers",):
-        found["composites"] = tuple(read_composites(document, names, root))
-        found["http"] = read_transport(document, root, allow_secrets)
-    return found
+        parts["composites"] = tuple(read_composites(document, names, root))
+        parts["http"] = read_transport(document, root, allow_secrets)
+    return parts
 
 
 def _name_approvals(chosen: list[Found], root: Place) -> None:
@@ -166,13 +166,13 @@ def _switched(
     root: Place,
 ) -> list[ServerSpec]:
     """Honour the client's switches for the tools of all servers, which have these `names`."""
-    found: list[patterns.Pattern] = []
+    switches: list[patterns.Pattern] = []
     for path, read in dialect.tool_patterns.items():
         value, at = reach(document, path, root)
         if value is not None:
-            found += read(value, at)
-    patterns.refuse_unplaced(found, names, dialect.naming, dialect.bare)
-    return [patterns.apply(found, server, dialect.naming) for server in servers]
+            switches += read(value, at)
+    patterns.refuse_unplaced(switches, names, dialect.naming, dialect.bare)
+    return [patterns.apply(switches, server, dialect.naming) for server in servers]
 
 
 def _name_empty(before: list[ServerSpec], after: list[ServerSpec], root: Place) -> None:
@@ -238,20 +238,22 @@ def _rewritten(server: ServerSpec, variables: ClientVariables, root: Place) -> S
 def _check_literals(server: ServerSpec, root: Place, allowed: bool) -> None:
     """Report credentials that are written out, and what only looks like a reference."""
     literals = [*find_credentials(server), *hidden_literals(server)]
-    credentials = {found.location: found for found in literals}.values()
+    credentials = {credential.location: credential for credential in literals}.values()
     for location, text in strings(server.row()):
-        if all(found.location != location for found in credentials):
+        if all(credential.location != location for credential in credentials):
             for name, remedy in look_alikes(text, location):
                 at = Place(where(server, location), root.errors, root.warnings)
                 at.warn(f"holds what looks like {name}; it stays as it is", remedy)
-    for found in credentials:
-        at = Place(where(server, found.location), root.errors, root.warnings)
-        if found.placeholder:
-            at.warn("holds a placeholder or a short word instead of a credential", found.remedy)
+    for credential in credentials:
+        at = Place(where(server, credential.location), root.errors, root.warnings)
+        if credential.placeholder:
+            at.warn(
+                "holds a placeholder or a short word instead of a credential", credential.remedy
+            )
         elif allowed:
-            at.warn(f"holds {found.what}, which will stand in the output", found.remedy)
+            at.warn(f"holds {credential.what}, which will stand in the output", credential.remedy)
         else:
-            at.error(f"holds {found.what}", f"{found.remedy}, or pass --allow-secrets")
+            at.error(f"holds {credential.what}", f"{credential.remedy}, or pass --allow-secrets")
 
 
 def _check_formats(
@@ -291,16 +293,21 @@ def _texts(value: object) -> Iterator[str]:
         for member in value:
             yield from _texts(member)
     elif is_dataclass(value) and not isinstance(value, type):
-        yield from _texts([getattr(value, one.name) for one in fields(value) if one.name != "path"])
+        yield from _texts(
+            [getattr(value, field.name) for field in fields(value) if field.name != "path"]
+        )
 
 
 def _shown(problems: list[Problem]) -> list[Problem]:
     """Return problems, each once, without credentials that are names in the config."""
-    shown = (Problem(*map(without_formats, (one.where, one.what, one.remedy))) for one in problems)
-    return [*dict.fromkeys(shown)]
+    cleaned = (
+        Problem(*map(without_formats, (problem.where, problem.what, problem.remedy)))
+        for problem in problems
+    )
+    return [*dict.fromkeys(cleaned)]
 
 
-def _check_standard(document: Any, dialect: Dialect, found: list[Found], root: Place) -> None:
+def _check_standard(document: Any, dialect: Dialect, entries: list[Found], root: Place) -> None:
     """Refuse what the standard config does not have."""
     if root.errors:
         return
@@ -309,7 +316,7 @@ def _check_standard(document: Any, dialect: Dialect, found: list[Found], root: P
         root.error("--stdio-only reads a map called `mcpServers` alone")
         return
     beyond = [root.at(key) for key in document if key not in ("mcpServers", "$schema")]
-    for _, value, place, _ in found:
+    for _, value, place, _ in entries:
         if isinstance(value, dict):
             beyond += [place.at(key) for key in value if key not in STANDARD_KEYS]
             if value.get("type", "stdio") != "stdio":

@@ -63,15 +63,15 @@ def report_unknown(key: str, value: Any, at: Place, known: Collection[str] = ())
 
 def refuse_within(key: str, value: Any, at: Place) -> bool:
     """Report what restricts in a key of an entry, at any depth; tell whether anything does."""
-    found = list(_restricting(key, value, at))
-    for place, name in found:
+    restrictions = list(_restricting(key, value, at))
+    for place, name in restrictions:
         sandbox = _SANDBOX.search(_words(name))
         remedy = "have its `command` start the sandbox" if sandbox else "withhold tools with --hide"
         place.error(
             "restricts what the server may do or offer, and a proxy would not",
             f"--skip it; or {remedy}, and remove this",
         )
-    return bool(found)
+    return bool(restrictions)
 
 
 def _restricting(key: str, value: Any, at: Place) -> Iterator[tuple[Place, str]]:

@@ -28,29 +28,33 @@ _RULES = ("serverName", "serverCommand", "serverUrl")
 
 
 def select(
-    found: list[Found], dialect: Dialect, only: Collection[str], skip: Collection[str], root: Place
+    entries: list[Found],
+    dialect: Dialect,
+    only: Collection[str],
+    skip: Collection[str],
+    root: Place,
 ) -> tuple[list[Found], list[LeftOut]]:
     """Return the entries to read, each name once, and those that are left out."""
-    names = list(dict.fromkeys(entry.name for entry in found))
+    names = list(dict.fromkeys(entry.name for entry in entries))
     for name in dict.fromkeys([*only, *skip]):
         if name not in names:
             what = f"there is no server '{name}' to choose"
             root.error(what, meant(name, names) or f"it has {', '.join(names)}")
-    wanted = [e for e in found if e.name not in skip and (not only or e.name in only)]
+    wanted = [e for e in entries if e.name not in skip and (not only or e.name in only)]
     on = [entry for entry in wanted if not _is_off(entry, dialect, root)]
     for entry in wanted:
         if entry.name in only and entry not in on:
             entry.place.error("is switched off in the config", "enable it there, or leave it out")
-    kept = [entry for entry in on if not is_provided(entry.value, dialect)]
-    _name_provided([entry for entry in on if entry not in kept], root)
-    if found and not kept and not root.errors:
+    chosen = [entry for entry in on if not is_provided(entry.value, dialect)]
+    _name_provided([entry for entry in on if entry not in chosen], root)
+    if entries and not chosen and not root.errors:
         _nothing_left(wanted, on, root)
     left_out = [
         LeftOut(name=entry.name, path=entry.place.path, why=_why(entry, wanted, on, skip))
-        for entry in found
-        if entry not in kept
+        for entry in entries
+        if entry not in chosen
     ]
-    return _once(kept), left_out
+    return _once(chosen), left_out
 
 
 def _why(entry: Found, wanted: list[Found], on: list[Found], skip: Collection[str]) -> str:
@@ -121,7 +125,7 @@ def _fits(text: Any, glob: Any) -> bool:
     return isinstance(text, str) and isinstance(glob, str) and fnmatchcase(text, glob)
 
 
-def check_lists(found: list[Found], document: Mapping[str, Any], root: Place) -> None:
+def check_lists(entries: list[Found], document: Mapping[str, Any], root: Place) -> None:
     """Report lists of servers' names that are none, or that are for a part of the client alone."""
     for path in SERVER_LISTS:
         names, place = reach(document, path, root)
@@ -130,7 +134,7 @@ def check_lists(found: list[Found], document: Mapping[str, Any], root: Place) ->
         for index, item in enumerate(names if isinstance(names, list) else ()):
             if isinstance(item, dict) and (len(item) != 1 or item.keys() - {*_RULES}):
                 place.at(index).error(f"expected an object with one of {', '.join(_RULES)}")
-    beside = {entry.name for entry in found if entry.beside is document}
+    beside = {entry.name for entry in entries if entry.beside is document}
     projects = document.get("projects")
     for project, settings in projects.items() if isinstance(projects, dict) else ():
         names = settings.get("disabledMcpServers") if isinstance(settings, dict) else None
@@ -166,18 +170,18 @@ def _name_provided(entries: list[Found], root: Place) -> None:
         root.warn(f"left out, as only the client itself can start them: {names}")
 
 
-def _once(found: list[Found]) -> list[Found]:
+def _once(entries: list[Found]) -> list[Found]:
     """Return each server once; two that differ and share a name are an error."""
     first: dict[str, Found] = {}
-    for entry in found:
-        known = first.setdefault(entry.name, entry)
-        if known.value != entry.value:
+    for entry in entries:
+        earlier = first.setdefault(entry.name, entry)
+        if earlier.value != entry.value:
             entry.place.error(
-                f"two servers are called {quoted(entry.name)}: the other is {known.place.path}",
+                f"two servers are called {quoted(entry.name)}: the other is {earlier.place.path}",
                 f"rename one of them, or --skip {entry.name}",
             )
-        elif known is not entry:
-            entry.place.warn(f"is the same as {known.place.path}")
+        elif earlier is not entry:
+            entry.place.warn(f"is the same as {earlier.place.path}")
     return list(first.values())
 
 
@@ -187,7 +191,7 @@ def filtered(spec: ProxySpec, expose: tuple[str, ...], hide: tuple[str, ...]) ->
     Raises:
         ConfigError: one is for no server; a filter that does nothing would fail open.
     """
-    names = [*(server.name for server in spec.servers), *(one.name for one in spec.left_out)]
+    names = [*(server.name for server in spec.servers), *(entry.name for entry in spec.left_out)]
     problems = [
         Problem("", f"{flag} {glob} is for no server of the config", _meant_server(glob, spec))
         for flag, globs in (("--expose", expose), ("--hide", hide))
@@ -200,13 +204,13 @@ def filtered(spec: ProxySpec, expose: tuple[str, ...], hide: tuple[str, ...]) ->
     for server in spec.servers:
         own = [*_globs_for(server.name, expose).values()]
         offered = (*(server.expose or ()), *own) if expose else server.expose
-        found = _globs_for(server.name, hide)
-        patterns = {own: Pattern(glob, "", f"{server.name}:") for glob, own in found.items()}
+        hidden = _globs_for(server.name, hide)
+        patterns = {own: Pattern(glob, "", f"{server.name}:") for glob, own in hidden.items()}
         servers.append(
             replace(
                 server,
                 expose=offered,
-                hide=(*server.hide, *found.values()),
+                hide=(*server.hide, *hidden.values()),
                 patterns=server.patterns | patterns,
             )
         )
@@ -215,16 +219,16 @@ def filtered(spec: ProxySpec, expose: tuple[str, ...], hide: tuple[str, ...]) ->
 
 def _meant_server(glob: str, spec: ProxySpec) -> str:
     server, colon, _ = glob.partition(":")
-    near = meant(server, [one.name for one in spec.servers]) if colon else ""
+    near = meant(server, [other.name for other in spec.servers]) if colon else ""
     return near or "write SERVER:TOOL"
 
 
 def _globs_for(server: str, globs: tuple[str, ...]) -> dict[str, str]:
     """Return {glob: its part for tools} of the SERVER:TOOL globs that are for a server."""
-    found = {}
+    parts = {}
     for glob in globs:
         for index, char in enumerate(glob):
             if char == ":" and fnmatchcase(server, glob[:index]):
-                found[glob] = glob[index + 1 :]
+                parts[glob] = glob[index + 1 :]
                 break
-    return found
+    return parts

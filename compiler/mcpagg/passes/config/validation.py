@@ -110,7 +110,7 @@ class _Schema:
         self._types: Json = schema.get("$defs", {})
         self._found = [*self._alternatives(schema)]
         for step in way:
-            members = (_member(one, step) for one in self._found)
+            members = (_member(part, step) for part in self._found)
             self._found = [
                 other
                 for member in members
@@ -126,7 +126,7 @@ class _Schema:
             yield from self._alternatives(other)
 
     def _first(self, keyword: str) -> Any:
-        return next((one[keyword] for one in self._found if keyword in one), None)
+        return next((schema[keyword] for schema in self._found if keyword in schema), None)
 
     @property
     def properties(self) -> Mapping[str, Any]:
@@ -147,16 +147,16 @@ class _Schema:
     @property
     def expected(self) -> str:
         """What may stand there, in words."""
-        types = [word for one in self._found for word in self._words(one)]
+        types = [word for schema in self._found for word in self._words(schema)]
         words = " or ".join(word for word in dict.fromkeys(types) if word)
         return words + (", or null to leave it out" if "" in types else "")
 
     def _words(self, schema: Json) -> list[str]:
         types = schema.get("type", ())
-        items = [one.get("type") for one in self._alternatives(schema.get("items", {}))]
+        items = [item.get("type") for item in self._alternatives(schema.get("items", {}))]
         if items == ["string"]:
             return ["a list of strings"]
-        return [_WORDS[one] for one in ([types] if isinstance(types, str) else types)]
+        return [_WORDS[name] for name in ([types] if isinstance(types, str) else types)]
 
 
 def _member(schema: Json, step: str | int) -> Any:

@@ -133,9 +133,9 @@ class Collector:
         """
         params = handshake(self.conversation.version, self._able, ABOUT)
         if self.conversation.version == LEGACY_VERSIONS[0] and not self.launch.url:
-            said = {VERSION_KEY: quote(UNSPOKEN), CAPABILITIES_KEY: self._able, INFO_KEY: ABOUT}
+            members = {VERSION_KEY: quote(UNSPOKEN), CAPABILITIES_KEY: self._able, INFO_KEY: ABOUT}
             try:
-                enveloped = edited(params, add={"_meta": obj(said)})
+                enveloped = edited(params, add={"_meta": obj(members)})
                 return self.conversation.request("initialize", enveloped, deadline)
             except Refusal as refusal:
                 self._knows_envelopes = mentions_modern(refusal.answer)
@@ -159,13 +159,13 @@ class Collector:
         """Take down what the server says of itself; return what is wrong with it, or ""."""
         talk = self.conversation
         spoken = _list(about.get("supportedVersions"))
-        known = (MODERN_VERSION,) if talk.is_modern else LEGACY_VERSIONS
+        versions = (MODERN_VERSION,) if talk.is_modern else LEGACY_VERSIONS
         if not talk.is_modern:
             spoken = [about["protocolVersion"]]
             self.modern = MODERN_VERSION in spoken
             self.handshake = not self.modern
-        if not any(version in known for version in spoken):
-            return _stranger(spoken, known)
+        if not any(version in versions for version in spoken):
+            return _stranger(spoken, versions)
         instructions = about.get("instructions")
         self.introduction = ChildSnapshot(
             name=talk.name,
@@ -219,7 +219,7 @@ class Collector:
             self.remarks.append(f"{fault.what}: taken for empty")
         elif not tools and "tools" in self.introduction.capabilities:
             self.remarks.append("lists no tools")
-        refused = tuple(one for some in self._refused.values() for one in some)
+        refused = tuple(entry for some in self._refused.values() for entry in some)
         lists: dict[str, Any] = {"tools": tuple(tools), **others}
         return replace(self.introduction, hints=self._hints, refused=refused, **lists)
 
@@ -293,8 +293,8 @@ class Collector:
             raise BadList(f"answered {kind.method} with {problem}") from None
         self.remarks += map(redact, listing.faults)
         self._refused[kind.name] = [
-            Refused(kind.name[:-1], *map(redact, one))
-            for one in (*listing.left_out, *listing.mended)
+            Refused(kind.name[:-1], *map(redact, entry))
+            for entry in (*listing.left_out, *listing.mended)
         ]
         return [loads(item.listed(item.exposed)) for item in listing.items]
 
@@ -302,10 +302,10 @@ class Collector:
         """Read all pages of a list."""
         while listing.wanted is not None:
             page = self.conversation.request(listing.kind.method, listing.wanted, deadline)
-            found = page.json("result")
-            listing.take(found.text)
+            answer = page.json("result")
+            listing.take(answer.text)
             if self.conversation.is_modern:
-                self._hints = merged_hints(self._hints, found.value)
+                self._hints = merged_hints(self._hints, answer.value)
 
 
 def _stranger(versions: Any, known: tuple[str, ...]) -> str:

@@ -86,25 +86,25 @@ def discover(
     SIGHUP.
     """
     rows = {server.name: server.row() for server in spec.servers}
-    folder, known = str(spec.folder), mentioned_by_all(rows)
+    folder, mentioned = str(spec.folder), mentioned_by_all(rows)
     inquiries = []
     for server in spec.servers:
         if asked is None or server.name in asked:
-            launch = prepare(server.name, rows, environ, folder, minimal, known)
+            launch = prepare(server.name, rows, environ, folder, minimal, mentioned)
             inquiries.append(Inquiry(server, launch, spec.source, connect_timeout, quoted))
     _ask(inquiries, progress, waiting)
     warnings: list[Problem] = []
     failures: list[Problem] = []
     late: list[str] = []
-    for one in inquiries:
-        what = f"server '{one.server.name}'"
-        remarks = dict.fromkeys(one.remarks)
-        warnings += [Problem(one.server.path, f"{what} {remark}") for remark in remarks]
-        if one.fault is not None:
-            failures.append(Problem(one.server.path, f"{what} {one.fault}"))
-            late += [one.server.name] if one.fault.is_late else []
-    children = [one.found for one in inquiries if one.found is not None]
-    failed = [one.server.name for one in inquiries if one.found is None]
+    for inquiry in inquiries:
+        what = f"server '{inquiry.server.name}'"
+        remarks = dict.fromkeys(inquiry.remarks)
+        warnings += [Problem(inquiry.server.path, f"{what} {remark}") for remark in remarks]
+        if inquiry.fault is not None:
+            failures.append(Problem(inquiry.server.path, f"{what} {inquiry.fault}"))
+            late += [inquiry.server.name] if inquiry.fault.is_late else []
+    children = [inquiry.found for inquiry in inquiries if inquiry.found is not None]
+    failed = [inquiry.server.name for inquiry in inquiries if inquiry.found is None]
     snapshot = Snapshot(tuple(children), tuple(failed))
     return Found(snapshot, tuple(warnings), tuple(failures), tuple(late))
 
@@ -121,7 +121,7 @@ def _ask(
     def ask(inquiry: Inquiry) -> None:
         steps.put((inquiry, inquiry.ask(turns if inquiry.package else nullcontext())))
 
-    threads = [threading.Thread(target=ask, args=(one,), daemon=True) for one in inquiries]
+    threads = [threading.Thread(target=ask, args=(inquiry,), daemon=True) for inquiry in inquiries]
     with _raised_signals():
         try:
             for thread in threads:
@@ -142,8 +142,10 @@ def _ask(
                 turns.release(len(threads) or 1)
                 _join(threads)
             except BaseException:
-                for one in [one for inquiry in inquiries for one in inquiry.alive]:
-                    one.server.process.kill()
+                for conversation in [
+                    conversation for inquiry in inquiries for conversation in inquiry.alive
+                ]:
+                    conversation.server.process.kill()
                 _join(threads)
                 raise
             raise
@@ -152,8 +154,8 @@ def _ask(
 def _awaited(inquiry: Inquiry) -> Awaited:
     if inquiry.began is None:
         return Awaited(inquiry.server.name)
-    said = [one.server.last_line for one in inquiry.alive[-1:]]
-    return Awaited(inquiry.server.name, inquiry.since(), *said)
+    last_lines = [conversation.server.last_line for conversation in inquiry.alive[-1:]]
+    return Awaited(inquiry.server.name, inquiry.since(), *last_lines)
 
 
 def _join(threads: list[threading.Thread]) -> None:

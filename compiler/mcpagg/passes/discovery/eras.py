@@ -21,8 +21,8 @@ def of_both(shaken: ChildSnapshot, plain: ChildSnapshot) -> tuple[ChildSnapshot,
     # The output schema of such a tool is another one in each era.
     wraps = any(wraps_output(dumps(tool)) for tool in plain.tools)
     if not others and not wraps:
-        said = {"protocolVersion": shaken.protocol, "capabilities": shaken.capabilities}
-        return replace(plain, handshake=said, conditional=shaken.conditional), []
+        handshake = {"protocolVersion": shaken.protocol, "capabilities": shaken.capabilities}
+        return replace(plain, handshake=handshake, conditional=shaken.conditional), []
     lacking = [
         f"{kind.name[:-1]} {key!r}"
         for kind in others

@@ -77,7 +77,11 @@ class Inquiry:
     @property
     def alive(self) -> list[Conversation]:
         """Its conversations that are not over."""
-        return [one for one in [*self._conversations] if not one.server.is_over]
+        return [
+            conversation
+            for conversation in [*self._conversations]
+            if not conversation.server.is_over
+        ]
 
     def give_up(self) -> None:
         """Let it be over as soon as its processes have ended in good order."""
@@ -119,13 +123,13 @@ class Inquiry:
         """Return what a server offers that has shaken hands."""
         seconds = self.since()
         with closing(child.conversation.server) as server:
-            found = self._snapshot(child)
+            snapshot = self._snapshot(child)
             ran = server.version_that_runs()
             may_be_modern = child.may_be_modern()
         if may_be_modern:
-            found = self._in_both_eras(found, child)
+            snapshot = self._in_both_eras(snapshot, child)
         self.remarks = [shown(remark, self._launch.redact) for remark in child.remarks]
-        return replace(found, seconds=seconds, ran=ran)
+        return replace(snapshot, seconds=seconds, ran=ran)
 
     # Its conversations
 
@@ -205,7 +209,7 @@ class Inquiry:
             if fault is None or modern:
                 fault = refused
             if not child.handshake:
-                versions = [one for one in versions if one == MODERN_VERSION]
+                versions = [other for other in versions if other == MODERN_VERSION]
             elif hopeless or TIME.now() >= end:
                 versions = []
             if not versions:
@@ -259,6 +263,6 @@ class Inquiry:
                 plain = self._snapshot(other)
         except Fault:
             return shaken
-        found, remarks = of_both(shaken, plain)
-        child.remarks += [*(other.remarks if found.protocol == plain.protocol else ()), *remarks]
-        return found
+        recorded, remarks = of_both(shaken, plain)
+        child.remarks += [*(other.remarks if recorded.protocol == plain.protocol else ()), *remarks]
+        return recorded

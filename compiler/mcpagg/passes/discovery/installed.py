@@ -43,10 +43,10 @@ class Installation:
     `leader` is the launcher's process, `said` returns what it has said so far.
     """
 
-    def __init__(self, package: Package, leader: int, said: Callable[[], str]) -> None:
+    def __init__(self, package: Package, leader: int, output: Callable[[], str]) -> None:
         self.package = package
         self._leader = leader
-        self._said = said
+        self._said = output
         self._is_over = False
         self._seen: object = None
 
@@ -95,13 +95,13 @@ def find_run(package: Package, leader: int) -> Run | None:
 
 def _work(leader: int) -> object:
     """Return what changes while processes work: what they have read and written, if known."""
-    found = []
+    work = []
     for process in _session(leader):
         try:
-            found.append((process.name, (process / "io").read_bytes()))
+            work.append((process.name, (process / "io").read_bytes()))
         except OSError:
             continue  # it has ended, or is another user's
-    return sorted(found)
+    return sorted(work)
 
 
 def _processes(leader: int) -> Iterator[tuple[float | None, list[str]]]:
@@ -133,14 +133,14 @@ def _facts(process: Path) -> list[bytes]:
 
 def _session(leader: int) -> list[Path]:
     """Return the folders of the processes that are of the session of a leader."""
-    found = []
+    processes = []
     for entry in Path(_PROC).glob("[0-9]*"):
         try:
             if int(_facts(entry)[3]) == leader:
-                found.append(entry)
+                processes.append(entry)
         except OSError:
             continue  # it has ended meanwhile
-    return found
+    return processes
 
 
 def _listed_by_ps(leader: int) -> Iterator[list[str]]:
@@ -155,7 +155,7 @@ def _listed_by_ps(leader: int) -> Iterator[list[str]]:
     for line in os.fsdecode(listing.stdout).splitlines():
         group, _, text = line.strip().partition(" ")
         if group == str(leader):
-            starts = [found.start() for found in re.finditer(r"(?<!\S)/", text)]
+            starts = [match.start() for match in re.finditer(r"(?<!\S)/", text)]
             yield [*text.split(), *(text[start:] for start in starts)]
 
 
@@ -225,17 +225,17 @@ def _digest(package: Package, launch: Launch) -> str:
         return ""
     command = [launch.argv[0], "image", "inspect", "--format", "{{json .RepoDigests}}"]
     try:
-        told = subprocess.run(  # noqa: S603 - the program that was just started
+        inspection = subprocess.run(  # noqa: S603 - the program that was just started
             [*command, package.written],
             env=launch.env,
             capture_output=True,
             check=False,
             timeout=_CALL_SECONDS,
         )
-        digests = json.loads(told.stdout or b"null")
+        digests = json.loads(inspection.stdout or b"null")
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return ""
-    names = [one for one in digests or () if isinstance(one, str) and f"@{DIGEST}" in one]
+    names = [name for name in digests or () if isinstance(name, str) and f"@{DIGEST}" in name]
     return names[0].rpartition("@")[2] if names else ""
 
 
@@ -249,5 +249,5 @@ def _json(file: Path) -> Mapping[str, Any]:
 
 def _text(value: object, key: str) -> str:
     """Return a text that an object has, "" if it has none."""
-    found = value.get(key) if isinstance(value, dict) else None
-    return found if isinstance(found, str) else ""
+    text = value.get(key) if isinstance(value, dict) else None
+    return text if isinstance(text, str) else ""

@@ -59,25 +59,25 @@ class Kept:
         """Return what is known of servers, by their names."""
         record = self._read()
         now = time.time()
-        known = {}
+        cached = {}
         for name, digest in self._digests(str(record.get("key")), names):
             with suppress(KeyError, TypeError):  # of another version, or nobody's
                 entry = record["servers"][digest]
                 if 0 <= now - entry["at"] <= KEPT_SECONDS:
-                    known[name] = Known(_child(name, entry["said"]), now - entry["at"])
-        return known
+                    cached[name] = Known(_child(name, entry["said"]), now - entry["at"])
+        return cached
 
-    def keep(self, children: Collection[ChildSnapshot], known: Mapping[str, Known]) -> int:
+    def keep(self, children: Collection[ChildSnapshot], cached: Mapping[str, Known]) -> int:
         """Keep what servers said, with what is known already; return of how many."""
         key = secrets.token_hex(32)
-        said = {child.name: child for child in children}
+        by_name = {child.name: child for child in children}
         now = time.time()
         servers = {
             digest: {
-                "at": now - (known[name].seconds if name in known else 0.0),
-                "said": _facts(said[name]),
+                "at": now - (cached[name].seconds if name in cached else 0.0),
+                "said": _facts(by_name[name]),
             }
-            for name, digest in self._digests(key, said)
+            for name, digest in self._digests(key, by_name)
         }
         if not servers:
             return 0
@@ -106,12 +106,12 @@ class Kept:
     def _digests(self, key: str, names: Collection[str]) -> Iterator[tuple[str, str]]:
         """Yield a digest of how each server is started, of those that are kept at all."""
         rows = {server.name: server.row() for server in self._spec.servers}
-        known = mentioned_by_all(rows)
+        mentioned = mentioned_by_all(rows)
         for server in self._spec.servers:
             if server.name not in names or not find_package(server.command, server.args):
                 continue
             folder = str(self._spec.folder)
-            launch = prepare(server.name, rows, self._environ, folder, self._minimal, known)
+            launch = prepare(server.name, rows, self._environ, folder, self._minimal, mentioned)
             env = {name: value for name, value in launch.env.items() if name not in SHELLS_OWN}
             facts = [__version__, rows[server.name], launch.argv, launch.cwd, env]
             text = dumps(facts, sort=True).encode("utf-8", "surrogatepass")
@@ -130,13 +130,13 @@ def cache_folder(environ: Mapping[str, str], platform: str) -> Path:
 
 
 def _facts(child: ChildSnapshot) -> Json:
-    facts: dict[str, Any] = {one.name: getattr(child, one.name) for one in fields(child)}
+    facts: dict[str, Any] = {field.name: getattr(child, field.name) for field in fields(child)}
     return facts | {name: sorted(facts[name]) for name in _SETS}
 
 
 def _child(name: str, facts: Json) -> ChildSnapshot:
-    found: dict[str, Any] = facts | {"name": name}
-    found |= {key: frozenset(facts[key]) for key in _SETS}
-    found |= {key: tuple(facts[key]) for key in _LISTS}
-    found["refused"] = tuple(Refused(*one) for one in facts["refused"])
-    return ChildSnapshot(**found)
+    members: dict[str, Any] = facts | {"name": name}
+    members |= {key: frozenset(facts[key]) for key in _SETS}
+    members |= {key: tuple(facts[key]) for key in _LISTS}
+    members["refused"] = tuple(Refused(*entry) for entry in facts["refused"])
+    return ChildSnapshot(**members)

@@ -26,10 +26,10 @@ def leaks(
     """
     rows = {server.name: server.row() for server in spec.servers}
     paths = {server.name: server.path for server in spec.servers}
-    known = mentioned_by_all(rows)
+    mentioned = mentioned_by_all(rows)
     problems = []
     for child in snapshot.children:
-        launch = prepare(child.name, rows, environ, str(spec.folder), minimal, known)
+        launch = prepare(child.name, rows, environ, str(spec.folder), minimal, mentioned)
         secrets = {
             value: name
             for value, name in launch.secrets().items()

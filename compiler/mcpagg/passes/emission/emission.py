@@ -271,10 +271,10 @@ def _paragraphs(instructions: str) -> list[str]:
 
 def _by_server(routes: Mapping[str, Route]) -> dict[str, dict[str, list[str]]]:
     """Return routes {exposed name: (server, …)} as {server: {exposed name: […]}}."""
-    found: dict[str, dict[str, list[str]]] = {}
+    table: dict[str, dict[str, list[str]]] = {}
     for exposed, (server, *names) in routes.items():
-        found.setdefault(server, {})[exposed] = names
-    return found
+        table.setdefault(server, {})[exposed] = names
+    return table
 
 
 def _facts(
@@ -317,7 +317,7 @@ def _digest(child: ChildSnapshot) -> str:
 
     Half of SHA-256: it makes the proxy's version (`version_of`), and is no proof of anything.
     """
-    plain = {one.name: getattr(child, one.name) for one in fields(child) if one.compare}
+    plain = {field.name: getattr(child, field.name) for field in fields(child) if field.compare}
     if not child.handshake:
         del plain["handshake"]  # so that a server of one era keeps the digest that it had
     text = dumps(plain | {"conditional": sorted(child.conditional)}, sort=True)

@@ -202,7 +202,7 @@ def difference(names: tuple[str, str], old: str, text: str) -> Difference:
 
     old, compilers = _comparable(old.replace(CRLF, "\n"), text)
     # Of the ends of lines that Python knows, all but this one are shown within their line.
-    before, now = (re.findall("[^\n]*\n|[^\n]+", one) for one in (old, text))
+    before, now = (re.findall("[^\n]*\n|[^\n]+", side) for side in (old, text))
     lines = difflib.unified_diff(before, now, *names, n=2)
     rest = "".join(line if line.endswith("\n") else line + "\n" for line in lines)
     return Difference(compilers, rest)

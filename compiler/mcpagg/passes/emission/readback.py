@@ -52,16 +52,16 @@ def read_back(
     Raises:
         ReadBackError: they differ.
     """
-    found = read_tables(text, {*tables, *literals, "SNAPSHOT"})
+    printed = read_tables(text, {*tables, *literals, "SNAPSHOT"})
     for name, value in literals.items():
-        if repr(found.get(name)) != repr(value):  # as ==, but true is not 1, and order counts
+        if repr(printed.get(name)) != repr(value):  # as ==, but true is not 1, and order counts
             raise ReadBackError(name)
     for name, value in tables.items():
-        if not _says(found.get(name), value):
+        if not _says(printed.get(name), value):
             raise ReadBackError(name)
     for server, values in lists.items():
         for kind, value in values.items():
-            if not _says(found["SNAPSHOT"][server][kind], value):
+            if not _says(printed["SNAPSHOT"][server][kind], value):
                 raise ReadBackError(f"SNAPSHOT: {kind}")
 
 
@@ -123,14 +123,14 @@ class Sections(NamedTuple):
     @property
     def stock(self) -> str:
         """What the header says of the runtime, "" if it says nothing."""
-        found = _RUNTIME.search(self.header)
-        return found[1] if found else ""
+        match = _RUNTIME.search(self.header)
+        return match[1] if match else ""
 
     @property
     def left_out(self) -> list[str]:
         """The modules and folders that the header says are left out of the runtime."""
-        found = _LEFT_OUT.search(self.stock)
-        return found[1].split(", ") if found else []
+        match = _LEFT_OUT.search(self.stock)
+        return match[1].split(", ") if match else []
 
     @property
     def code(self) -> tuple[str, str]:
@@ -144,8 +144,8 @@ class Sections(NamedTuple):
     @property
     def compiler(self) -> str:
         """The version of the compiler that wrote it."""
-        found = _VERSION.search(self.header)
-        return found[1] if found else "an unknown version"
+        match = _VERSION.search(self.header)
+        return match[1] if match else "an unknown version"
 
     def updated(self, other: Sections) -> Sections:
         """Return these sections with the code of another text, and what its header says of that."""
@@ -159,5 +159,5 @@ class Sections(NamedTuple):
 
 def cut(text: str) -> Sections | None:
     """Cut an emitted text, or its body, into its sections; None if it has another form."""
-    found = _SECTIONS.fullmatch(text)
-    return Sections(**found.groupdict()) if found else None
+    match = _SECTIONS.fullmatch(text)
+    return Sections(**match.groupdict()) if match else None

@@ -69,7 +69,9 @@ def read_contents(file: Path, rebuild: str = "") -> Contents:
     root = Place()
     tables = _tables(_read(file), file.name, root)
     if root.errors or validated(File, tables, root) is None:
-        problems = [replace(one, remedy=f"compile it anew: {rebuild}") for one in root.errors]
+        problems = [
+            replace(problem, remedy=f"compile it anew: {rebuild}") for problem in root.errors
+        ]
         raise ConfigError(str(file), problems)
     children = tuple(
         _child(name, tables["CHILDREN"][name], lists, tables["SERVERS"][name])
@@ -87,8 +89,8 @@ def _tables(text: str, name: str, root: Place) -> dict[str, Any]:
     sections = cut(text)
     with suppress(SyntaxError, ValueError):
         if sections:
-            found: dict[str, Any] = _values(read_tables(sections.data, RECORDED))
-            return found
+            tables: dict[str, Any] = _values(read_tables(sections.data, RECORDED))
+            return tables
     what = "holds no snapshot that can be read"
     if _CONFLICT in text:
         what = (
@@ -180,34 +182,34 @@ def new_names(before: Rows, now: Rows) -> dict[str, str]:
     """
     gone = [name for name in before if name not in now]
     come = [name for name in now if name not in before]
-    found = {}
+    names = {}
     for old in gone:
         alike = [new for new in come if _start_alike(before[old], now[new])]
         twins = [other for other in gone if _start_alike(before[old], before[other])]
         if len(alike) == len(twins) == 1:
-            found[old] = alike[0]
-    return found
+            names[old] = alike[0]
+    return names
 
 
-def _start_alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    return all(one.get(key) == other.get(key) for key in LAUNCH)
+def _start_alike(row: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return all(row.get(key) == other.get(key) for key in LAUNCH)
 
 
 def combined(
-    spec: ProxySpec, asked: Collection[str], found: Snapshot, before: Snapshot
+    spec: ProxySpec, asked: Collection[str], asked_now: Snapshot, before: Snapshot
 ) -> Snapshot:
     """Return the snapshot of a config: of each server what was found, else what was there before.
 
     `asked` are those that were to be found.
     """
-    new = {child.name: child for child in found.children}
+    new = {child.name: child for child in asked_now.children}
     old = {child.name: child for child in before.children}
-    known = old | new
+    children = old | new
     names = [server.name for server in spec.servers]
     stale = [name for name in names if name in old and name not in new]
     return Snapshot(
-        children=tuple(known[name] for name in names if name in known),
-        failed=tuple(name for name in names if name not in known),
+        children=tuple(children[name] for name in names if name in children),
+        failed=tuple(name for name in names if name not in children),
         kept=tuple(name for name in stale if name in asked or name in before.kept),
     )
 

@@ -56,13 +56,13 @@ def check_environment(
     """
     spec = settle_folders(spec)
     rows = {server.name: server.row() for server in spec.servers}
-    judged = [one for one in spec.servers if asked is None or one.name in asked]
-    known = mentioned_by_all(rows)
+    judged = [server for server in spec.servers if asked is None or server.name in asked]
+    mentioned = mentioned_by_all(rows)
     missing = {
-        server.name: _missing(server, rows, environ, spec.folder, minimal, known)
+        server.name: _missing(server, rows, environ, spec.folder, minimal, mentioned)
         for server in judged
     }
-    problems = [problem for found in missing.values() for problem in found]
+    problems = [problem for faults in missing.values() for problem in faults]
     ready = [server for server in judged if not missing[server.name]]
     is_any_left = ready or any(server.name in recorded for server in spec.servers)
     if problems and not (allow_failed and is_any_left):
@@ -116,7 +116,7 @@ def _missing(
     environ: Mapping[str, str],
     folder: Path,
     minimal: bool,
-    known: set[str],
+    mentioned: set[str],
 ) -> list[Problem]:
     """Return what a start of the server would not find."""
     from mcpagg.passes.environment.programs import (
@@ -129,7 +129,7 @@ def _missing(
         return Place(where(server, location), root.errors, root.warnings)
 
     def prepared(rows: Mapping[str, Mapping[str, Any]], environ: Mapping[str, str]) -> Launch:
-        return prepare(server.name, rows, environ, str(folder), minimal, known)
+        return prepare(server.name, rows, environ, str(folder), minimal, mentioned)
 
     launch, unknown = _launch(server, rows, environ, folder, prepared, at)
     if server.transport != "stdio":

@@ -92,16 +92,16 @@ def _source(path: str) -> str | None:
         return None
     try:
         with open(path, "rb") as stream:
-            found = _MARK.search(stream.read(_MARK_WITHIN))
+            match = _MARK.search(stream.read(_MARK_WITHIN))
     except OSError:
         return None
-    return quoted(found[1].decode("utf-8", "replace"))[1:-1] if found else None
+    return quoted(match[1].decode("utf-8", "replace"))[1:-1] if match else None
 
 
 def _leads_to(path: str, file: Path, environ: Mapping[str, str]) -> bool:
     """Whether an emitted file starts FILE, by itself or by others that it starts."""
-    found = {os.path.realpath(path)}
-    left = [*found]
+    proxies = {os.path.realpath(path)}
+    left = [*proxies]
     while left:
         proxy = left.pop()
         for row in _rows(proxy):
@@ -109,8 +109,8 @@ def _leads_to(path: str, file: Path, environ: Mapping[str, str]) -> bool:
                 real = os.path.realpath(other)
                 if _is_same(other, file):
                     return True
-                if real not in found and _source(real) is not None:
-                    found.add(real)
+                if real not in proxies and _source(real) is not None:
+                    proxies.add(real)
                     left.append(real)
     return False
 

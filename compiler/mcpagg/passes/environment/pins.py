@@ -56,14 +56,14 @@ class Pin:
 
 def find_pins(spec: ProxySpec, ran: Mapping[str, str]) -> tuple[Pin, ...]:
     """Return the servers without an exact version; `ran` {server: version} is what is known."""
-    found = []
+    pins = []
     for server in spec.servers:
         package = find_package(server.command, server.args)
         if package and not package.is_exact:
             # What a variable holds today is not what the config says.
-            known = "" if "$" in package.written else ran.get(server.name, "")
-            found.append(Pin(server, package, known))
-    return tuple(found)
+            version = "" if "$" in package.written else ran.get(server.name, "")
+            pins.append(Pin(server, package, version))
+    return tuple(pins)
 
 
 def unpinned(pins: Sequence[Pin], *, each: bool = False, command: str = "") -> Iterator[Problem]:
@@ -97,7 +97,7 @@ def lines(pins: Sequence[Pin]) -> Iterator[str]:
     for pin in pins:
         if pin.version:
             written, exact = (
-                json.dumps(one, ensure_ascii=False) for one in (pin.written, pin.exact)
+                json.dumps(text, ensure_ascii=False) for text in (pin.written, pin.exact)
             )
             yield f"{pin.path}: write {exact} instead of {written}"
         else:
@@ -130,10 +130,10 @@ def write_pins(
 
 def _changed(text: bytes, pin: Pin, read: Callable[[bytes], Sequence[ServerSpec]]) -> bytes | None:
     """Return the text with one argument changed, None if no change of one place means just that."""
-    expected = [pin.pinned if one.name == pin.server.name else one for one in read(text)]
+    expected = [pin.pinned if server.name == pin.server.name else server for server in read(text)]
     old, new = pin.written.encode(), pin.exact.encode()
-    for found in re.finditer(_WHOLE % re.escape(old), text):
-        candidate = text[: found.start()] + new + text[found.end() :]
+    for match in re.finditer(_WHOLE % re.escape(old), text):
+        candidate = text[: match.start()] + new + text[match.end() :]
         try:
             if [*read(candidate)] == expected:
                 return candidate

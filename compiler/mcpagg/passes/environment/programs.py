@@ -44,9 +44,9 @@ def find_fault(program: str, env: dict[str, str], written: str) -> Fault | None:
     It is what a launch begins with: an absolute path, or a bare name that is not on the PATH.
     `written` is how the config has it.
     """
-    found = find_program(program, env, "") if os.path.isabs(program) else None
-    if found:
-        return _shebang_fault(Path(found), env)
+    path = find_program(program, env, "") if os.path.isabs(program) else None
+    if path:
+        return _shebang_fault(Path(path), env)
     if not WINDOWS and _WINDOWS.match(written):
         what = f"{written} is a path or a program of Windows, and this is another system"
         return Fault(what, "write what starts the server here: what follows `cmd /c`, for one")
@@ -107,9 +107,9 @@ def _shebang_fault(script: Path, env: dict[str, str]) -> Fault | None:
 def _in_short(path: str) -> str:
     """Return a PATH, of a long one the first folders and the number of the others."""
     folders = path.split(os.pathsep)
-    shown = os.pathsep.join(folders[:_FOLDERS_SHOWN])
+    first = os.pathsep.join(folders[:_FOLDERS_SHOWN])
     others = len(folders) - _FOLDERS_SHOWN
-    return f"{shown} and {count(others, 'more folder')}" if others > 0 else shown
+    return f"{first} and {count(others, 'more folder')}" if others > 0 else first
 
 
 class Launcher(NamedTuple):
@@ -155,8 +155,8 @@ class Package(NamedTuple):
         """What of it names no version."""
         if self.is_repository:
             return self.written.rpartition("@")[0] or self.written
-        found = self.launcher.name.match(self.written)
-        return found[0] if found else self.written
+        match = self.launcher.name.match(self.written)
+        return match[0] if match else self.written
 
     @property
     def version(self) -> str:

@@ -48,20 +48,20 @@ def check_filters(spec: ProxySpec, snapshot: Snapshot, options: Options) -> list
     Raises:
         ConfigError: with those that should withhold a tool of a server that is compiled.
     """
-    found = [*_of_entries(spec, snapshot), *_of_patterns(spec, snapshot)]
-    found += _of_profiles(spec, snapshot, options)
+    filters = [*_of_entries(spec, snapshot), *_of_patterns(spec, snapshot)]
+    filters += _of_profiles(spec, snapshot, options)
     rules = [word.partition("=") for word in options.ignore]
     globs = {glob or "*": False for rule, _, glob in rules if rule == UNUSED_FILTER}
-    kept = []
-    for idle in found:
-        fitting = [one for one in globs if one == idle.text or fnmatchcase(idle.text, one)]
+    reported = []
+    for idle in filters:
+        fitting = [glob for glob in globs if glob == idle.text or fnmatchcase(idle.text, glob)]
         globs |= dict.fromkeys(fitting, True)
-        kept += [] if fitting else [idle]
-    if faults := [idle.as_problem() for idle in kept if idle.must_fit]:
+        reported += [] if fitting else [idle]
+    if faults := [idle.as_problem() for idle in reported if idle.must_fit]:
         raise ConfigError(spec.source, faults)
     unused = [glob for glob, is_used in globs.items() if not is_used]
     return [
-        *(idle.as_problem() for idle in kept),
+        *(idle.as_problem() for idle in reported),
         *(Problem("", f"--ignore {UNUSED_FILTER}={glob} ignores nothing") for glob in unused),
     ]
 
@@ -92,20 +92,22 @@ def _of_patterns(spec: ProxySpec, snapshot: Snapshot) -> Iterator[Idle]:
             if glob in server.hide:
                 use = pattern, glob, children.get(server.name)
                 uses.setdefault((pattern.text, pattern.path), []).append(use)
-    for key, found in uses.items():
-        if any(child is not None and _fits(glob, child) for _, glob, child in found):
+    for key, patterns in uses.items():
+        if any(child is not None and _fits(glob, child) for _, glob, child in patterns):
             continue
-        named = [child for pattern, _, child in found if pattern.names_server]
+        named = [child for pattern, _, child in patterns if pattern.names_server]
         must_fit = bool(named) and all(child is not None and child.tools for child in named)
-        there = [(pattern, child) for pattern, _, child in found if child is not None]
-        known = [f"{pattern.prefix}{tool['name']}" for pattern, one in there for tool in one.tools]
+        there = [(pattern, child) for pattern, _, child in patterns if child is not None]
+        names = [
+            f"{pattern.prefix}{tool['name']}" for pattern, child in there for tool in child.tools
+        ]
         if there or not named:
-            yield Idle(*key, must_fit, meant(key[0], known))
+            yield Idle(*key, must_fit, meant(key[0], names))
 
 
 def _of_profiles(spec: ProxySpec, snapshot: Snapshot, options: Options) -> Iterator[Idle]:
     """Yield those that a profile withholds by; a composite tool has a name without a colon."""
-    composites = [one.name for one in spec.composites]
+    composites = [composite.name for composite in spec.composites]
     tools = {child.name: [tool["name"] for tool in child.tools] for child in snapshot.children}
     targets = [f"{name}:{tool}" for name, own in tools.items() for tool in own or ("",)]
     for profile in spec.profiles:

@@ -86,7 +86,7 @@ def link(
         routes[kind.name] = {name: (*owner, portable[name]) for name, owner in owners.items()}
     handed = {child.name: _handed_out(child, rows[child.name]) for child in snapshot.children}
     addresses = Addresses(
-        {server: set().union(*found.values()) for server, found in handed.items()}
+        {server: set().union(*by_kind.values()) for server, by_kind in handed.items()}
     )
     for kind in (RESOURCES, TEMPLATES):
         routes[kind.name] = _addresses(kind, paths, rows, snapshot, addresses, warnings)
@@ -98,8 +98,8 @@ def link(
     warnings += extension_warnings(snapshot, paths)
     told_apart = frozenset(
         kind
-        for server, found in handed.items()
-        for kind, uris in found.items()
+        for server, by_kind in handed.items()
+        for kind, uris in by_kind.items()
         if any(addresses.told(uri, server) != uri for uri in uris)
     )
     linked = Linked(
@@ -187,9 +187,9 @@ def _addresses(
         for address in dict.fromkeys(item[kind.key] for item in child.items(kind)):
             if hides_address(address, rows[child.name]):
                 continue
-            told = addresses.told(address, child.name)
-            if told != address:
-                owners[told] = child.name, address
+            listed = addresses.told(address, child.name)
+            if listed != address:
+                owners[listed] = child.name, address
                 continue
             first = owners.setdefault(address, (child.name,))[0]
             if first != child.name:
@@ -217,19 +217,21 @@ def declared_capabilities(snapshot: Snapshot) -> dict[str, Any]:
     names of all else. What a child declares may depend on the era, see `with_handshakes`.
     """
     declared = [child.capabilities for child in snapshot.children]
-    found: dict[str, Any] = {"tools": {"listChanged": True}}
-    if any("prompts" in one for one in declared):
-        found["prompts"] = {"listChanged": True}
-    if any("resources" in one for one in declared):
-        found["resources"] = {"listChanged": True}
-        options = [one.get("resources") for one in declared]
-        if any(isinstance(one, dict) and one.get("subscribe") is True for one in options):
-            found["resources"]["subscribe"] = True
+    capabilities: dict[str, Any] = {"tools": {"listChanged": True}}
+    if any("prompts" in own for own in declared):
+        capabilities["prompts"] = {"listChanged": True}
+    if any("resources" in own for own in declared):
+        capabilities["resources"] = {"listChanged": True}
+        options = [own.get("resources") for own in declared]
+        if any(
+            isinstance(settings, dict) and settings.get("subscribe") is True for settings in options
+        ):
+            capabilities["resources"]["subscribe"] = True
     for name in ("completions", "logging"):
-        if any(name in one for one in declared):
-            found[name] = {}
+        if any(name in own for own in declared):
+            capabilities[name] = {}
     extensions = declared_extensions(snapshot)
-    return {**found, "extensions": extensions} if extensions else found
+    return {**capabilities, "extensions": extensions} if extensions else capabilities
 
 
 def _exposed(server: str, tool: str, row: Mapping[str, Any], options: Options) -> str:

@@ -42,9 +42,9 @@ def listed_items(snapshot: Snapshot, linked: Linked) -> dict[str, list[ListedIte
         items = listed[child.name] = []
         for kind in KINDS:
             for item in child.items(kind):
-                found = names.pop((child.name, kind.name, item[kind.key]), None)
-                if found is not None:
-                    items.append(ListedItem(child.name, kind, item[kind.key], item, *found))
+                spelled = names.pop((child.name, kind.name, item[kind.key]), None)
+                if spelled is not None:
+                    items.append(ListedItem(child.name, kind, item[kind.key], item, *spelled))
     for tool in linked.composed.tools:
         name = tool["name"]
         composite = ListedItem("", TOOLS, name, tool, *names["", TOOLS.name, name])

@@ -25,7 +25,7 @@ def subsets(
     Raises:
         ConfigError: one offers nothing, or a composite tool without what that calls.
     """
-    found: dict[str, Subset] = {}
+    chosen: dict[str, Subset] = {}
     faults: list[Problem] = []
     warnings: list[Problem] = []
     for profile in spec.profiles:
@@ -41,7 +41,7 @@ def subsets(
         faults += _faults(profile, tools, linked.composed.subtools)
         children = tuple(child for child in snapshot.children if child.name in tools)
         part = Snapshot(children)
-        found[profile.name] = Subset(
+        chosen[profile.name] = Subset(
             profile.clients,
             tools,
             declared_capabilities(part.with_handshakes),
@@ -50,7 +50,7 @@ def subsets(
         )
     if faults:
         raise ConfigError(spec.source, faults)
-    return found, tuple(warnings)
+    return chosen, tuple(warnings)
 
 
 def check_chosen(spec: ProxySpec, names: Iterable[str]) -> None:
@@ -59,12 +59,12 @@ def check_chosen(spec: ProxySpec, names: Iterable[str]) -> None:
     Raises:
         ConfigError: the config has no such profile.
     """
-    known = [profile.name for profile in spec.profiles]
-    has = f"the config has {', '.join(known)}" if known else "write it into `mcpagg.profiles`"
+    profiles = [profile.name for profile in spec.profiles]
+    has = f"the config has {', '.join(profiles)}" if profiles else "write it into `mcpagg.profiles`"
     problems = [
-        Problem("", f"--profile: there is no profile '{name}'", meant(name, known) or has)
+        Problem("", f"--profile: there is no profile '{name}'", meant(name, profiles) or has)
         for name in names
-        if name not in known
+        if name not in profiles
     ]
     if problems:
         raise ConfigError(spec.source, problems)

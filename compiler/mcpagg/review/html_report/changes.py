@@ -72,18 +72,18 @@ class Changes(NamedTuple):
 
 def marks(review: Review | None) -> dict[Key, str]:
     """Return {what is listed: `new` or `changed`}."""
-    found: dict[Key, str] = {}
+    by_item: dict[Key, str] = {}
     for change in review.changes if review else ():
         mark = "new" if change.class_ == "added" else "changed"
-        found.setdefault((change.server, change.kind, change.name), mark)
-    return found
+        by_item.setdefault((change.server, change.kind, change.name), mark)
+    return by_item
 
 
 def changes_of(review: Review, servers: Mapping[str, str], items: Mapping[Key, str]) -> Changes:
     """Return what a review has to show; `servers` and `items` are the anchors of what is listed."""
     tones = {change.class_: tone(change) for change in review.changes}
     tones |= {change.class_: BAD for change in review.changes if tone(change) == BAD}
-    summaries = {one.name: _without_name(one) for one in review.servers}
+    summaries = {summary.name: _without_name(summary) for summary in review.servers}
     return Changes(
         review.outcome(),
         {f"{number} {class_}": tones[class_] for class_, number in review.numbers.items()},

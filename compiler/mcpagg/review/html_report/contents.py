@@ -133,7 +133,7 @@ def contents(result: Compilation, review: Review | None) -> Contents:
     """Return what there is to show of a compilation, and of a review of it."""
     made_of = result.made_of
     listed = listed_items(made_of.listed, made_of.linked)
-    specs = {one.name: one for one in made_of.spec.servers}
+    specs = {server.name: server for server in made_of.spec.servers}
     marked = marks(review)
     servers = []
     for number, child in enumerate(made_of.listed.children, 1):
@@ -301,9 +301,11 @@ def _hints(hints: Mapping[str, Any]) -> Iterator[Badge]:
 
 def _arguments(item: Mapping[str, Any]) -> Iterator[Argument]:
     if isinstance(listed := item.get("arguments"), list):  # of a prompt
-        for one in map(_object, listed):
-            must = one.get("required") is True
-            yield Argument(_text(one.get("name")), "", must, _text(one.get("description")))
+        for argument in map(_object, listed):
+            must = argument.get("required") is True
+            yield Argument(
+                _text(argument.get("name")), "", must, _text(argument.get("description"))
+            )
         return
     schema = _object(item.get("inputSchema"))
     required = schema.get("required")
@@ -323,11 +325,11 @@ def _type(schema: Any, depth: int = 0) -> str:
         return json_line(schema["const"])
     for key in ("anyOf", "oneOf"):
         if isinstance(options := schema.get(key), list) and options:
-            return " | ".join(dict.fromkeys(_type(one, depth + 1) for one in options[:_MANY]))
+            return " | ".join(dict.fromkeys(_type(option, depth + 1) for option in options[:_MANY]))
     if isinstance(reference := schema.get("$ref"), str):
         return reference.rpartition("/")[2]
     types = schema.get("type")
-    names = [_text(one) for one in (types if isinstance(types, list) else [types])]
+    names = [_text(name) for name in (types if isinstance(types, list) else [types])]
     if names == ["array"] and "items" in schema:
         return f"array of {_type(schema['items'], depth + 1)}"
     return " | ".join(name for name in names if name) or "any"

@@ -67,7 +67,11 @@ class Offer:
     def schema_faults(self) -> list[SchemaFault]:
         """What is wrong with the schemas of a tool."""
         members = ("inputSchema", "outputSchema") if self.kind == "tool" else ()
-        return [fault for one in members for fault in schema_faults(self.value.get(one), f"/{one}")]
+        return [
+            fault
+            for member in members
+            for fault in schema_faults(self.value.get(member), f"/{member}")
+        ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,9 @@ _STROKES = re.compile("[\u0334-\u0338]")
 _STRUCK = re.compile("(?:[A-Za-z][\u0334-\u0338])+")
 _WORD = re.compile(r"[^\W\d_]{3,}")
 # With the ending of another language: `URL` and a letter.
-_ACRONYM = re.compile(rf"[A-Z]{{2,}}[{''.join(one for one in _LETTERS if one.islower())}]+")
+_ACRONYM = re.compile(
+    rf"[A-Z]{{2,}}[{''.join(letter for letter in _LETTERS if letter.islower())}]+"
+)
 _ASIAN = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
 _WIDE = re.compile("[\uff21-\uff3a\uff41-\uff5a]+")
 
@@ -48,7 +50,7 @@ def disguised(text: str) -> Iterator[str]:
     """
     if text.isascii():
         return
-    yield from (found[0] for found in _STRUCK.finditer(text))
+    yield from (match[0] for match in _STRUCK.finditer(text))
     is_wide = _ASIAN.search(text)
     for word in _WORD.findall(text):
         if not word.isascii() and not (is_wide and _WIDE.fullmatch(word)) and _is_disguised(word):

@@ -47,7 +47,7 @@ def every_schema(schema: Any, pointer: str = "") -> list[tuple[str, dict[str, An
     """Return a schema that stands at `pointer`, and all in it, each with its JSON pointer."""
     document = _Document(pointer)
     document.add(pointer, schema, "")
-    return [(where, one) for where, one, _ in document.places]
+    return [(where, schema) for where, schema, _ in document.places]
 
 
 # Rules: what is wrong with the value of a keyword, "" for nothing.
@@ -137,7 +137,7 @@ def _named_schemas(value: Any) -> str:
 
 def _dependencies(value: Any) -> str:
     fine = isinstance(value, dict) and all(
-        not _schema(one) or not _names(one) for one in value.values()
+        not _schema(item) or not _names(item) for item in value.values()
     )
     return "" if fine else "is no object of schemas or lists of names"
 
@@ -213,7 +213,10 @@ class _Document:
                 if isinstance(schema.get(keyword), str):
                     self._anchors.add((base, schema[keyword]))
             self.places.append((pointer, schema, base))
-            inner = [(f"{pointer}/{path}", one, base) for path, one in _subschemas(schema)]
+            inner = [
+                (f"{pointer}/{path}", inner_schema, base)
+                for path, inner_schema in _subschemas(schema)
+            ]
             todo += reversed(inner)
 
     def faults(self, pointer: str, schema: dict[str, Any], base: str) -> Iterator[SchemaFault]:
@@ -244,15 +247,15 @@ class _Document:
         if fragment and not fragment.startswith("/"):
             return "" if (uri, fragment) in self._anchors else f"{_short(reference)} leads nowhere"
         try:
-            found = at_pointer(self._resources[uri], fragment)
+            referred = at_pointer(self._resources[uri], fragment)
         except (LookupError, ValueError, TypeError):
             return f"{_short(reference)} leads nowhere"
-        if found is schema and len(schema) == 1:
+        if referred is schema and len(schema) == 1:
             return f"{_short(reference)} leads back to itself"
-        if _schema(found):
+        if _schema(referred):
             return f"{_short(reference)} leads to what is no schema"
         # Not all that is referred to stands where schemas stand.
-        self.add(self.root + fragment if uri == base else f"{self.root}#{target}", found, uri)
+        self.add(self.root + fragment if uri == base else f"{self.root}#{target}", referred, uri)
         return ""
 
 
@@ -260,11 +263,11 @@ def _subschemas(schema: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield the schemas right within a schema, each with its path from there."""
     for keyword, value in schema.items():
         if isinstance(value, list) and keyword in (*_LISTS, "items"):
-            yield from ((f"{keyword}/{index}", one) for index, one in enumerate(value))
+            yield from ((f"{keyword}/{index}", item) for index, item in enumerate(value))
         elif keyword in (*_ONE, "items"):
             yield keyword, value
         elif isinstance(value, dict) and keyword in (*_MAPS, "patternProperties", "dependencies"):
-            yield from ((f"{keyword}/{escaped(name)}", one) for name, one in value.items())
+            yield from ((f"{keyword}/{escaped(name)}", member) for name, member in value.items())
 
 
 def _joined(base: str, reference: str) -> str:

@@ -98,8 +98,8 @@ def hidden_text(offer: Offer, _: Surface) -> Iterator[Hit]:
     direction in a text that has one, flags of regions, one selector behind an ideograph.
     """
     for pointer, text in offer.strings:
-        if found := hidden_characters(text):
-            yield Hit(pointer, f"has {described(found)}")
+        if characters := hidden_characters(text):
+            yield Hit(pointer, f"has {described(characters)}")
         elif away := [run[0] for run in _BLANKS.finditer(text) if _is_away(run[0])]:
             yield Hit(pointer, f"has text out of sight behind {len(away[0])} blanks")
 
@@ -123,7 +123,7 @@ def hidden_characters(text: str) -> list[str]:
     if text.isascii() and text.replace("\n", "").isprintable():
         return []
     text = _FLAG.sub("", text)
-    found = []
+    hidden = []
     for match in HIDDEN.finditer(text):
         char, before, after = match[0], text[: match.start()][-1:], text[match.end() :][:1]
         if char in _SEEN:
@@ -134,8 +134,8 @@ def hidden_characters(text: str) -> list[str]:
             continue
         if ord(char) in _SELECTORS and unicodedata.name(before or "?", "").startswith("CJK"):
             continue
-        found.append(char)
-    return found
+        hidden.append(char)
+    return hidden
 
 
 @rule("look-alike", "hidden", "a reader takes for other letters", "all")
@@ -157,8 +157,8 @@ def instructions(offer: Offer, _: Surface) -> Iterator[Hit]:
             continue
         read = as_read(text)
         for pattern, what in _INSTRUCTIONS:
-            if found := pattern.search(read):
-                yield Hit(pointer, f"{what} ({_short(' '.join(found[0].split()))})")
+            if match := pattern.search(read):
+                yield Hit(pointer, f"{what} ({_short(' '.join(match[0].split()))})")
 
 
 @rule("long-description", "refused", "is too much for {clients}")
