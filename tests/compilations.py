@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mcpagg.compilation import Compilation, MadeOf
+from mcpagg.compilation import Compilation, ProxyData
 from mcpagg.options import Commands, Options
 from mcpagg.passes.config import read_config
 from mcpagg.passes.emission.approval import Approval
@@ -62,4 +62,4 @@ def of_snapshot(
         http=options.http(spec),
         approve=approve,
     )
-    return Compilation(name, text, options, MadeOf(spec, rows, snapshot, linked, snapshot))
+    return Compilation(name, text, options, ProxyData(spec, rows, snapshot, linked, snapshot))

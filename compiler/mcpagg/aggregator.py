@@ -29,7 +29,7 @@ from mcpagg.problems import ChildFault, NameClash, Problem
 from mcpagg.snapshot import Json
 from mcpagg.spec import ProxySpec, ServerSpec
 from mcpagg.transports import describe_failure, transport
-from mcpagg_runtime.launch.launch import Launch, prepare
+from mcpagg_runtime.launch.launch import Launch
 from mcpagg_runtime.tool.aggregator import Misused, entered_already, used_outside
 
 __all__ = ["Aggregator", "Misused", "UnknownTool"]
@@ -94,9 +94,7 @@ class Aggregator:
         """
         if self._tasks is not None:
             raise entered_already()
-        rows = {server.name: server.row() for server in self._spec.servers}
-        folder = str(self._spec.folder)
-        launches = {name: prepare(name, rows, self._environ, folder) for name in rows}
+        launches = self._spec.launches(self._spec.paths, self._environ)
         self.clients, self.faults, self._targets = {}, {}, {}
         self._closing = anyio.Event()
         tasks = await anyio.create_task_group().__aenter__()
@@ -171,7 +169,7 @@ class Aggregator:
             what = "Tool not found" if "." in name or ":" in name else NO_PREFIX
             raise UnknownTool(f"{what}: {name}")
         if len(targets) > 1:
-            paths = {server.name: server.path for server in self._spec.servers}
+            paths = self._spec.paths
             both = [Problem(paths[server], f"offers {tool!r}") for server, tool in targets]
             raise NameClash(self._spec.source, [Problem("", f"{name!r} is not one tool"), *both])
         ((server, tool),) = targets

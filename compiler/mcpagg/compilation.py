@@ -39,7 +39,7 @@ class Earlier:
 
 
 @dataclass(frozen=True, slots=True)
-class MadeOf:
+class ProxyData:
     """What an emitted file is made of, for the other forms of it too (a report, an extension, …).
 
     `rows` is the launch table as the file has it; `spec` has an entry for each row. `listed` is the
@@ -60,7 +60,7 @@ class Compilation:
     name: str
     text: str
     options: Options
-    made_of: MadeOf
+    data: ProxyData
     absent: tuple[LeftOut, ...] = ()
     """Entries of the config that were not compiled."""
     findings: tuple[Finding, ...] = ()
@@ -72,8 +72,8 @@ class Compilation:
     @property
     def servers(self) -> dict[str, list[str]]:
         """Each server's tools, by the names that are listed, to most clients at least."""
-        listed: dict[str, list[str]] = {name: [] for name in self.made_of.rows}
-        for exposed, (server, _, portable) in self.made_of.linked.routes["tools"].items():
+        listed: dict[str, list[str]] = {name: [] for name in self.data.rows}
+        for exposed, (server, _, portable) in self.data.linked.routes["tools"].items():
             if server in listed:
                 listed[server].append(portable if self.options.names == "portable" else exposed)
         return listed
@@ -81,13 +81,13 @@ class Compilation:
     @property
     def is_portable(self) -> bool:
         """Whether every tool's name is portable as it is."""
-        tools = self.made_of.linked.routes["tools"]
+        tools = self.data.linked.routes["tools"]
         return all(name == portable for name, (_, _, portable) in tools.items())
 
     @property
     def left_out(self) -> dict[str, str]:
         """Entries of the config that are no part of the proxy, and why."""
-        failed = dict.fromkeys(self.made_of.snapshot.failed, "failed")
+        failed = dict.fromkeys(self.data.snapshot.failed, "failed")
         return failed | {entry.name: entry.why for entry in self.absent}
 
     @cached_property
@@ -104,14 +104,14 @@ class Compilation:
         """What each server adds to the list of tools."""
         from mcpagg.review.costs import measure
 
-        return measure(self.made_of.listed, self.made_of.linked, self.options)
+        return measure(self.data.listed, self.data.linked, self.options)
 
     @cached_property
     def profiles(self) -> dict[str, tuple[Cost, ...]]:
         """The same of each profile."""
         from mcpagg.review.costs import measure
 
-        listed, linked = self.made_of.listed, self.made_of.linked
+        listed, linked = self.data.listed, self.data.linked
         return {
             name: measure(listed, linked, self.options, subset.tools)
             for name, subset in linked.profiles.items()

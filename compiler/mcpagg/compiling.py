@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mcpagg.compilation import Compilation, Earlier, MadeOf
+from mcpagg.compilation import Compilation, Earlier, ProxyData
 from mcpagg.job import SILENT, Job, Listener
 from mcpagg.options import Source
 from mcpagg.passes.config import read_config
@@ -121,9 +121,9 @@ def compile_proxy(job: Job) -> Compilation:
     found = survey(job, spec, ready, earlier.snapshot) if ready.servers else Snapshot(())
     snapshot = combined(spec, asked, found, earlier.snapshot)
     what = f"is as {job.file} has it: it could not be asked"
-    job.warn_of(Problem(one.path, what) for one in spec.servers if one.name in snapshot.kept)
+    job.warn(Problem(one.path, what) for one in spec.servers if one.name in snapshot.kept)
     made = _linked(job, spec, reached(rows, snapshot), snapshot)
-    job.warn_of(check_filters(spec, snapshot, job.options))
+    job.warn(check_filters(spec, snapshot, job.options))
     findings = _findings(job, made)
     text = _text(job, made, job.key, earlier.contents.approval)
     if job.against is not None:
@@ -134,10 +134,10 @@ def compile_proxy(job: Job) -> Compilation:
         from mcpagg.review.costs import check_size
 
         check_size(done.costs, done.profiles, job.options.max_bytes, job.source.name)
-    if job.may_know:
-        from mcpagg.passes.discovery.kept import Kept
+    if job.may_use_cache:
+        from mcpagg.passes.discovery.cache import Cache
 
-        Kept(spec, job.environ, job.options.minimal).forget()
+        Cache(spec, job.environ, job.options.minimal).clear()
     return done
 
 
@@ -164,7 +164,7 @@ def _understood(job: Job) -> ProxySpec:
         check_chosen(spec, options.profile)
     spec = settle_folders(filtered(spec, options.expose, options.hide))
     check_nesting(spec, job.file, job.environ)
-    job.warn_of(warnings, spec.servers)
+    job.warn(warnings, spec.servers)
     return spec
 
 
@@ -209,11 +209,11 @@ def _ready(
         minimal=job.options.minimal,
         allow_failed=job.options.allow_failed,
     )
-    job.warn_of(warnings, spec.servers)
+    job.warn(warnings, spec.servers)
     return ready
 
 
-def _linked(job: Job, spec: ProxySpec, rows: Rows, snapshot: Snapshot) -> MadeOf:
+def _linked(job: Job, spec: ProxySpec, rows: Rows, snapshot: Snapshot) -> ProxyData:
     """Apply overlays to the snapshot, and return it with the tables of the emitted file.
 
     Raises:
@@ -227,12 +227,12 @@ def _linked(job: Job, spec: ProxySpec, rows: Rows, snapshot: Snapshot) -> MadeOf
     listed = as_listed(spec, snapshot)
     linked, warnings = link(spec, rows, listed, job.options)
     profiles, more = subsets(spec, listed, linked, job.options)
-    job.warn_of((*warnings, *more, *idle(spec, snapshot, linked)))
+    job.warn((*warnings, *more, *idle(spec, snapshot, linked)))
     linked = replace(linked, profiles=profiles, overlays=patches(spec, snapshot))
-    return MadeOf(spec, rows, snapshot, linked, listed)
+    return ProxyData(spec, rows, snapshot, linked, listed)
 
 
-def _findings(job: Job, made: MadeOf) -> tuple[Finding, ...]:
+def _findings(job: Job, made: ProxyData) -> tuple[Finding, ...]:
     """Return what is wrong with what is listed.
 
     Raises:
@@ -241,11 +241,11 @@ def _findings(job: Job, made: MadeOf) -> tuple[Finding, ...]:
     from mcpagg.review.lint import lint
 
     findings, warnings = lint(made.spec, made.listed, made.linked, job.options, job.name)
-    job.warn_of(warnings)
+    job.warn(warnings)
     return findings
 
 
-def _text(job: Job, made: MadeOf, key: str | None, before: Approval) -> str:
+def _text(job: Job, made: ProxyData, key: str | None, before: Approval) -> str:
     """Return the text of the emitted file; `before` is an approval to keep if it still holds.
 
     Raises:
@@ -266,5 +266,5 @@ def _text(job: Job, made: MadeOf, key: str | None, before: Approval) -> str:
     )
     if before and APPROVED not in text:
         what = f"the approval in {job.file} is of other data, and is left out"
-        job.warn_of([Problem("", what, f"have it approved anew: {job.commands.again} --sign KEY")])
+        job.warn([Problem("", what, f"have it approved anew: {job.commands.again} --sign KEY")])
     return text

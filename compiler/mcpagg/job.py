@@ -69,7 +69,7 @@ class Job:
         return self.source.options
 
     @property
-    def may_know(self) -> bool:
+    def may_use_cache(self) -> bool:
         """Whether what servers said in a run that failed will do: see `kept`.
 
         What is to be compared, or renewed by name, is asked; what may be secret is not kept.
@@ -90,6 +90,6 @@ class Job:
         stem = re.split(r"\.(?:json|toml|ya?ml)", file)[0]
         return stem.lstrip(".") or "mcpagg"
 
-    def warn_of(self, problems: Iterable[Problem], servers: Iterable[ServerSpec] = ()) -> None:
+    def warn(self, problems: Iterable[Problem], servers: Iterable[ServerSpec] = ()) -> None:
         """Report warnings, `servers` being those whose entries they may be about."""
         self.listener.warn([*problems], [server.path for server in servers])

@@ -181,6 +181,11 @@ class Options:
         """Whether children get only the few variables that any program needs, and their own."""
         return self.env == "minimal"
 
+    @property
+    def defines(self) -> dict[str, str]:
+        """The values that `--define` gives, by the names of their variables."""
+        return dict(pair.partition("=")[::2] for pair in self.define)
+
     def runtime(self) -> dict[str, object]:
         """Return the options that the emitted file acts upon, by the runtime's names."""
         declared = options_of(Options).items()

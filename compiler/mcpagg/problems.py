@@ -64,7 +64,7 @@ def is_within(place: str, path: str) -> bool:
     return place == path or place.startswith((f"{path}.", f"{path}["))
 
 
-def meant(word: str, known: Iterable[str]) -> str:
+def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return the remedy for a word that is not known: the one that looks most like it, or ""."""
     import difflib  # only who has made a mistake waits for it
 
@@ -80,7 +80,7 @@ def count(number: int, what: str) -> str:
 SHOWN_NAMES = 8
 
 
-def some(names: Sequence[str], most: int = SHOWN_NAMES) -> str:
+def name_list(names: Sequence[str], most: int = SHOWN_NAMES) -> str:
     """Return names as a list to read, the first ones of many."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

@@ -96,6 +96,11 @@ class Snapshot:
         return frozenset(child.name for child in self.children)
 
     @property
+    def by_name(self) -> dict[str, ChildSnapshot]:
+        """The children whose answers it has, by their names."""
+        return {child.name: child for child in self.children}
+
+    @property
     def with_handshakes(self) -> Snapshot:
         """This snapshot with what the children declare to clients with a handshake."""
         return replace(
@@ -124,14 +129,12 @@ class Snapshot:
         A server may compute it, say as the time until midnight. Nothing that it offers has changed
         then, so it is no drift.
         """
-        hints = {child.name: child.hints for child in before.children}
-        return replace(
-            self, children=tuple(_with_known_ttl(child, hints) for child in self.children)
-        )
+        old = before.by_name
+        children = (_with_known_ttl(child, old.get(child.name)) for child in self.children)
+        return replace(self, children=tuple(children))
 
 
-def _with_known_ttl(child: ChildSnapshot, hints: dict[str, Json]) -> ChildSnapshot:
-    before = hints.get(child.name, {})
-    if "ttlMs" not in child.hints or "ttlMs" not in before:
+def _with_known_ttl(child: ChildSnapshot, before: ChildSnapshot | None) -> ChildSnapshot:
+    if before is None or "ttlMs" not in child.hints or "ttlMs" not in before.hints:
         return child
-    return replace(child, hints={**child.hints, "ttlMs": before["ttlMs"]})
+    return replace(child, hints={**child.hints, "ttlMs": before.hints["ttlMs"]})

@@ -6,13 +6,13 @@ enter a spec, so nothing built from one can leak them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from glob import escape
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from mcpagg_runtime.launch.launch import Location
+from mcpagg_runtime.launch.launch import Launch, Location, mentioned_by_all, prepare
 
 Transport = Literal["stdio", "sse", "streamable-http"]
 
@@ -207,3 +207,28 @@ class ProxySpec:
 
     The token is a reference. None for a config that says nothing of it.
     """
+
+    @property
+    def rows(self) -> dict[str, dict[str, Any]]:
+        """The row of each server, by its name: see `ServerSpec.row`."""
+        return {server.name: server.row() for server in self.servers}
+
+    @property
+    def paths(self) -> dict[str, str]:
+        """The JSON path of each server's entry, by its name."""
+        return {server.name: server.path for server in self.servers}
+
+    def launches(
+        self, names: Collection[str], environ: Mapping[str, str], minimal: bool = False
+    ) -> dict[str, Launch]:
+        """Return what a start of each of these servers is made of, by its name.
+
+        `minimal` and what is raised are as in `prepare`.
+        """
+        rows, folder = self.rows, str(self.folder)
+        mentioned = mentioned_by_all(rows)
+        return {
+            name: prepare(name, rows, environ, folder, minimal, mentioned)
+            for name in rows
+            if name in names
+        }

@@ -27,9 +27,9 @@ from wire import (
 
 from mcpagg.command.cli import main
 from mcpagg.passes.config import read_config
-from mcpagg.passes.discovery.collector import MODERN_SECONDS, UNSPOKEN
 from mcpagg.passes.discovery.discovery import discover
 from mcpagg.passes.discovery.inquiry import RELAYED
+from mcpagg.passes.discovery.probe import MODERN_SECONDS, UNSPOKEN
 from mcpagg.passes.emission.recorded import read_contents
 from mcpagg.problems import ChildFault, Problem
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot

@@ -58,7 +58,7 @@ WAYS = {
     "runtime.remote.login": "JSON in ASCII, in the user's state folder, under a digest",
     "compiler.passes.emission.output": "FILE and its other forms, where the user wants them",
     "compiler.command.results": "the same",
-    "compiler.passes.discovery.kept": "the user's cache, for the user alone; no value of a variable: see `leaks`",
+    "compiler.passes.discovery.cache": "the user's own cache; no value of a variable: see `leaks`",
     # The protocol.
     "runtime.stdio.stdio": "messages",
     "runtime.processes.writer.Writer": "messages, and lines that were made safe",

@@ -116,7 +116,7 @@ def _waiting(awaited: Sequence[Awaited]) -> str:
     started = [server for server in awaited if server.seconds is not None]
     texts = []
     for server in sorted(started, key=lambda server: -(server.seconds or 0)):
-        last_line = server.said()
+        last_line = server.last_line()
         texts.append(
             f"{server.name} ({server.seconds:.0f} s{'; ' if last_line else ''}{last_line})"
         )

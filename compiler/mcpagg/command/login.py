@@ -32,7 +32,7 @@ from mcpagg.passes.config import read_config
 from mcpagg.passes.environment.environment import check_environment
 from mcpagg.problems import ChildFault, ConfigError, EnvironmentFault, Problem
 from mcpagg.spec import OAuth, ServerSpec
-from mcpagg_runtime.launch.launch import Launch, prepare
+from mcpagg_runtime.launch.launch import Launch
 from mcpagg_runtime.launch.variables import MissingVariable, resolve
 from mcpagg_runtime.remote.connections import is_this_machine
 from mcpagg_runtime.remote.faults import shortened
@@ -89,12 +89,12 @@ def _asked_for(
         source=source.name,
         folder=source.folder,
         only=(name,),
-        defines=dict(pair.partition("=")[::2] for pair in source.options.define),
+        defines=source.options.defines,
         allow_secrets=True,  # nothing of it is written
     )
     ready, _ = check_environment(spec, environ)
     (server,) = ready.servers
-    launch = prepare(name, {name: server.row()}, environ, str(ready.folder))
+    launch = ready.launches([name], environ)[name]
     if server.transport == "stdio":
         what = "is started as a program, which logs in by itself"
     elif any(header.lower() == "authorization" for header in launch.headers):

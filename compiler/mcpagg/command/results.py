@@ -186,11 +186,11 @@ def _summary(file: Path, result: Compilation, verbose: bool) -> Iterator[str]:
         if len(line) > SUMMARY_WIDTH and not verbose:
             line = f"  {server}: {count(len(names), 'tool')} (-v names them)"
         yield line
-    if composites := result.made_of.linked.composed.subtools:
+    if composites := result.data.linked.composed.subtools:
         yield f"  composite tools: {', '.join(composites)}"
     if result.left_out:
         yield f"  left out: {', '.join(f'{name} ({why})' for name, why in result.left_out.items())}"
-    if kept := result.made_of.snapshot.kept:
+    if kept := result.data.snapshot.kept:
         yield f"  as they were, for they failed: {', '.join(kept)}"
     if WINDOWS and result.options.allow_secrets:
         yield UNGUARDED
@@ -203,12 +203,12 @@ def _next(file: Path, result: Compilation, chosen: Run) -> Iterator[str]:
     from mcpagg.clients import client_of
     from mcpagg.command.pasting import for_extension, start_of, to_paste
 
-    rows, minimal = result.made_of.rows, result.options.minimal
+    rows, minimal = result.data.rows, result.options.minimal
     start = start_of(result.name, file, rows, os.environ, minimal)
     if is_extension(file):
         yield from for_extension(start, os.environ)
         return
-    spec = result.made_of.spec
+    spec = result.data.spec
     config = Path(spec.source).absolute()
     owner = client_of(config)
     client = chosen.client or owner or spec.client

@@ -12,10 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from mcpagg.jsontext import dumps
+from mcpagg.jsontext import dumps, escaped, strings
 from mcpagg.passes.discovery.ordering import equal, numbered
 from mcpagg.passes.emission.recorded import Contents
-from mcpagg.pointers import escaped, strings
 from mcpagg.problems import count
 from mcpagg.review.lint.texts import described, hidden_characters
 from mcpagg.review.schemas import schema_changes
@@ -107,8 +106,8 @@ class ServerSummary:
 def compare(before: Contents, after: Contents, names: Mapping[str, str]) -> tuple[Change, ...]:
     """Return what has changed of the servers; `names` {old: new} of those with another name."""
     before = before.renamed(names)
-    old = {child.name: child for child in before.snapshot.children}
-    new = {child.name: child for child in after.snapshot.children}
+    old = before.snapshot.by_name
+    new = after.snapshot.by_name
     changes = [
         Change("launch", name, "server", what=f"was called {was}", before=was, after=name)
         for was, name in names.items()
@@ -134,8 +133,8 @@ def summaries(
     changes: Sequence[Change], before: Contents, after: Contents, names: Mapping[str, str]
 ) -> tuple[ServerSummary, ...]:
     """Return a summary for each server of which something changed."""
-    old = {child.name: child for child in before.renamed(names).snapshot.children}
-    new = {child.name: child for child in after.snapshot.children}
+    old = before.renamed(names).snapshot.by_name
+    new = after.snapshot.by_name
     result = []
     for name in {**old, **new}:
         mine = [change for change in changes if change.server == name]

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from mcpagg.jsontext import dumps
+from mcpagg.jsontext import dumps, members_of
 from mcpagg.literal import HIDDEN
 from mcpagg.problems import count
 from mcpagg.review.changes import Change, ServerSummary
@@ -149,9 +149,8 @@ def values(change: Change) -> tuple[str | None, str | None]:
 
 def _in_a_line(kind: str, item: Json) -> str:
     """Return the hints of a tool, and the first line of what an item says that it does."""
-    hints = item.get("annotations")
-    given = hints if isinstance(hints, dict) else {}
-    members = [f"{name}: {dumps(hint)}" for name, hint in given.items() if name != "title"]
+    hints = members_of(item.get("annotations"))
+    members = [f"{name}: {dumps(hint)}" for name, hint in hints.items() if name != "title"]
     head = f"[{', '.join(members) or 'no hints'}] " if kind == "tool" else ""
     text = item.get("description")
     lines = text.strip().splitlines() if isinstance(text, str) else []

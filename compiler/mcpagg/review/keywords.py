@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from mcpagg.jsontext import dumps
+from mcpagg.jsontext import at_pointer, dumps
 from mcpagg.passes.discovery.ordering import equal
-from mcpagg.pointers import at_pointer
 from mcpagg.review.values import ABSENT
 
 TEXTS = ("title", "description")

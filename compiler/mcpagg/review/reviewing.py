@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mcpagg.jsontext import at_pointer
 from mcpagg.literal import json_text
 from mcpagg.passes.emission.output import difference, differs
 from mcpagg.passes.emission.recorded import Contents, Rows
-from mcpagg.pointers import at_pointer
 from mcpagg.problems import count
 from mcpagg.review import ALWAYS, CLASSES
 from mcpagg.review.changes import (
@@ -110,9 +110,9 @@ def review(
         costs=((None, result.costs), *result.profiles.items()),
     )
     if not differs(old, result.text):
-        return replace(comparison, unchanged=len(result.made_of.rows))
+        return replace(comparison, unchanged=len(result.data.rows))
     before, names = result.earlier.contents, result.earlier.renamed
-    now = Contents(result.made_of.rows, result.made_of.snapshot)
+    now = Contents(result.data.rows, result.data.snapshot)
     changes = [*compare(before, now, names)]
     labels = since or f"{file} (on disk)", str(file) if since else f"{file} (compiled now)"
     compilers, rest = difference(labels, old, result.earlier_text or result.text)

@@ -36,7 +36,7 @@ def bill_of_materials(result: Compilation) -> str:
     )
     proxy = Component(name=result.name, type=ComponentType.APPLICATION, bom_ref="proxy")
     bom.metadata.component = proxy
-    rows, children = result.made_of.rows, result.made_of.snapshot.children
+    rows, children = result.data.rows, result.data.snapshot.children
     servers = [_server(bom, child, rows[child.name]) for child in children]
     bom.register_dependency(proxy, servers)
     outputter = make_outputter(bom, OutputFormat.JSON, SchemaVersion.V1_6)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from mcpagg.jsontext import escaped
 from mcpagg.passes.discovery.ordering import equal
-from mcpagg.pointers import escaped
 from mcpagg.review.keywords import (
     BESIDE_CHOICES,
     CHOICES,

@@ -32,7 +32,7 @@ from mcpagg.passes.config.restrictions import (
     restricts,
     says_nothing,
 )
-from mcpagg.problems import some
+from mcpagg.problems import name_list
 from mcpagg_runtime.launch.secrecy import words_of
 
 _OF_SERVERS = re.compile(r"(?:^| )(?:mcp|servers?(?: |$)|tools?(?: |$))")
@@ -66,7 +66,7 @@ def report_beside(
     roots = tuple(f"{key}." for key in others)
     others += [path for path in elsewhere if not f"{path}.".startswith(roots)]
     if others:
-        root.warn(f"not about servers, ignored: {some([*map(quoted, others)], _SHOWN)}")
+        root.warn(f"not about servers, ignored: {name_list([*map(quoted, others)], _SHOWN)}")
 
 
 def _known(document: dict[str, Any], dialect: Dialect) -> set[str]:

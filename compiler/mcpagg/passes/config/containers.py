@@ -23,7 +23,7 @@ from mcpagg.passes.config.dialects import (
 )
 from mcpagg.passes.config.findings import Place, kind, quoted
 from mcpagg.passes.config.keys import KEYS, is_quiet
-from mcpagg.problems import count, meant
+from mcpagg.problems import count, did_you_mean
 
 Keys = tuple[str, ...]
 
@@ -35,7 +35,7 @@ _NEVER_A_NAME = frozenset({"mcpServers", "mcp_servers", "context_servers"})
 _AROUND = 'write {"mcpServers": {NAME: {…}}} around it'
 
 
-class Found(NamedTuple):
+class RawEntry(NamedTuple):
     """An entry that was found, unread; `beside` is the object that holds its container."""
 
     name: str
@@ -44,7 +44,7 @@ class Found(NamedTuple):
     beside: Mapping[str, Any]
 
 
-class Held(NamedTuple):
+class Section(NamedTuple):
     """What a container holds: the keys that lead there, and the object that they start from."""
 
     keys: Keys
@@ -52,7 +52,7 @@ class Held(NamedTuple):
     beside: Mapping[str, Any]
 
 
-def find_servers(document: Any, path: Path, root: Place) -> tuple[Dialect, list[Found]]:
+def find_servers(document: Any, path: Path, root: Place) -> tuple[Dialect, list[RawEntry]]:
     """Return the entries of a config in order, and the dialect they are written in.
 
     `path` is where the config lies; its last parts tell some clients' files apart. When there is
@@ -65,44 +65,46 @@ def find_servers(document: Any, path: Path, root: Place) -> tuple[Dialect, list[
         )
         return BARE_MAP, []
     is_config = _NEVER_A_NAME & document.keys() or not API_DOCUMENTS & document.keys()
-    holders = _holders(document, path) if is_config else []
-    if holders:
-        dialect, places = next((held for held in holders if _count(held[1])), holders[0])
+    candidates = _candidates(document, path) if is_config else []
+    if candidates:
+        dialect, places = next(
+            (section for section in candidates if _count(section[1])), candidates[0]
+        )
         if listing := next(filter(_lists, places), None):
             what = f"no servers: `{'.'.join(listing.keys)}` lists servers to install"
             root.error(what, "compile the config of the client that starts them")
             return dialect, []
-        _warn_of_others(dialect, holders, root)
-        entries = [entry for held in places for entry in _entries(held, root)]
+        _warn_of_others(dialect, candidates, root)
+        entries = [entry for section in places for entry in _entries(section, root)]
     else:
         dialect, entries = _without_container(document, root)
     if not entries and not root.errors:
-        _nothing(document, holders, root)
+        _nothing(document, candidates, root)
     return dialect, entries
 
 
-def _holders(document: dict[str, Any], path: Path) -> list[tuple[Dialect, list[Held]]]:
+def _candidates(document: dict[str, Any], path: Path) -> list[tuple[Dialect, list[Section]]]:
     """Return the containers that the document has, with what they hold, one row for each."""
-    candidates: dict[Keys, tuple[Dialect, list[Held]]] = {}
+    candidates: dict[Keys, tuple[Dialect, list[Section]]] = {}
     servers = _bare_map(document)
     for dialect in DIALECTS:
         if dialect.container in candidates or not _fits(dialect, document, path):
             continue
         places = [
-            held
+            section
             for container in (dialect.container, *dialect.others)
-            for held in _reach(document, container, document)
-            if not (held.keys[0] in servers and is_entry(held.value))  # the name of a server
-            and (dialect.container not in COMMON_WORDS or _may_hold_servers(held.value))
+            for section in _reach(document, container, document)
+            if not (section.keys[0] in servers and is_entry(section.value))  # the name of a server
+            and (dialect.container not in COMMON_WORDS or _may_hold_servers(section.value))
         ]
         if places:
             candidates[dialect.container] = (dialect, places)
     return list(candidates.values())
 
 
-def _lists(held: Held) -> bool:
+def _lists(section: Section) -> bool:
     """Tell whether a container describes servers to install, and none to start."""
-    members = _members(held.value) if isinstance(held.value, dict | list) else []
+    members = _members(section.value) if isinstance(section.value, dict | list) else []
     described = [
         isinstance(member, dict) and bool(OF_CATALOGUES & member.keys()) for member in members
     ]
@@ -135,10 +137,10 @@ def _fits(dialect: Dialect, document: dict[str, Any], path: Path) -> bool:
 
 def _reach(
     value: Any, container: Keys, beside: Mapping[str, Any], path: Keys = ()
-) -> Iterator[Held]:
+) -> Iterator[Section]:
     """Yield what stands at the end of a container's keys, of which some may be one with dots."""
     if not container:
-        yield Held(path, value, beside)
+        yield Section(path, value, beside)
     for end in range(len(container), 0, -1) if isinstance(value, dict) else ():
         first, rest = container[:end], container[end:]
         for key in value if first == (ANY,) else (".".join(first),):
@@ -154,32 +156,32 @@ def _at(root: Place, keys: Keys) -> Place:
     return place
 
 
-def _count(places: list[Held]) -> int:
-    return sum(len(held.value) for held in places if isinstance(held.value, dict | list))
+def _count(places: list[Section]) -> int:
+    return sum(len(section.value) for section in places if isinstance(section.value, dict | list))
 
 
-def _entries(held: Held, root: Place) -> Iterator[Found]:
-    place = _at(root, held.keys)
-    if is_entry(held.value):
+def _entries(section: Section, root: Place) -> Iterator[RawEntry]:
+    place = _at(root, section.keys)
+    if is_entry(section.value):
         place.error("is one server without a name", "write {NAME: {…}} around it")
-    elif isinstance(held.value, dict) and held.value and not _holds_objects(held.value):
-        keys = ", ".join(map(quoted, held.value))
+    elif isinstance(section.value, dict) and section.value and not _holds_objects(section.value):
+        keys = ", ".join(map(quoted, section.value))
         place.error(f"holds no servers: found {keys}, and no object", _WRITE)
-    elif isinstance(held.value, dict):
-        for name, entry in held.value.items():
-            yield Found(name, entry, place.at(name), held.beside)
-    elif isinstance(held.value, list):
-        yield from _listed(held, place)
-    elif isinstance(held.value, str):
+    elif isinstance(section.value, dict):
+        for name, entry in section.value.items():
+            yield RawEntry(name, entry, place.at(name), section.beside)
+    elif isinstance(section.value, list):
+        yield from _listed(section, place)
+    elif isinstance(section.value, str):
         place.error("names a file, and only its own client looks there", _THAT)
     else:
-        place.error(f"expected an object of servers, found {kind(held.value)}")
+        place.error(f"expected an object of servers, found {kind(section.value)}")
 
 
-def _listed(held: Held, place: Place) -> Iterator[Found]:
+def _listed(section: Section, place: Place) -> Iterator[RawEntry]:
     """Yield the entries of a list; a URL without a name is called as its host is."""
-    names = {_own_name(entry) for entry in held.value}
-    for index, written in enumerate(held.value):
+    names = {_own_name(entry) for entry in section.value}
+    for index, written in enumerate(section.value):
         at = place.at(index)
         is_url = isinstance(written, str) and "://" in written
         entry = {"url": written} if is_url else written
@@ -194,7 +196,7 @@ def _listed(held: Held, place: Place) -> Iterator[Found]:
         if name is None:
             at.error("is a server without a name", 'give it a "name"')
         else:
-            yield Found(name, entry, at, held.beside)
+            yield RawEntry(name, entry, at, section.beside)
 
 
 def _names(first: str) -> Iterator[str]:
@@ -225,16 +227,16 @@ def _holds_objects(value: dict[str, Any] | list[Any]) -> bool:
     return any(isinstance(member, dict) for member in _members(value))
 
 
-def _without_container(document: dict[str, Any], root: Place) -> tuple[Dialect, list[Found]]:
+def _without_container(document: dict[str, Any], root: Place) -> tuple[Dialect, list[RawEntry]]:
     """Read a document that is a server, or a map of servers, itself."""
     if is_entry(document):
         name = _own_name(document)
         if name is not None:
-            return ONE_SERVER, [Found(name, document, root, {})]
+            return ONE_SERVER, [RawEntry(name, document, root, {})]
         root.error("is one server without a name", _AROUND)
         return ONE_SERVER, []
     servers = _bare_map(document).items()
-    return BARE_MAP, [Found(key, value, root.at(key), {}) for key, value in servers]
+    return BARE_MAP, [RawEntry(key, value, root.at(key), {}) for key, value in servers]
 
 
 def _bare_map(document: dict[str, Any]) -> dict[str, Any]:
@@ -261,11 +263,11 @@ def is_entry(value: Any) -> bool:
 
 
 def _warn_of_others(
-    chosen: Dialect, holders: list[tuple[Dialect, list[Held]]], root: Place
+    chosen: Dialect, candidates: list[tuple[Dialect, list[Section]]], root: Place
 ) -> None:
     """Warn of containers that hold servers as well, each kind in one line."""
-    for dialect, places in holders:
-        full = [held for held in places if _count([held])]
+    for dialect, places in candidates:
+        full = [section for section in places if _count([section])]
         shorter = min(len(dialect.container), len(chosen.container))
         if dialect.container[:shorter] != chosen.container[:shorter] and full:
             more = (
@@ -275,10 +277,10 @@ def _warn_of_others(
             _at(root, full[0].keys).warn(what)
 
 
-def _nothing(document: dict[str, Any], holders: list[Any], root: Place) -> None:
+def _nothing(document: dict[str, Any], candidates: list[Any], root: Place) -> None:
     """Say that there is no server, and what was looked for."""
-    if holders:
-        empty = ", ".join(_dotted(dialect) for dialect, _ in holders)
+    if candidates:
+        empty = ", ".join(_dotted(dialect) for dialect, _ in candidates)
         root.error(f"no servers: {empty} is empty", f"{_WRITE} into it")
         return
     for keys, what in NOT_CONFIGS:
@@ -303,7 +305,7 @@ def _misspelt(document: dict[str, Any], containers: Collection[str]) -> str:
     for key, value in document.items():
         if key not in containers and isinstance(value, dict | list):
             names_them = "mcp" in key.lower() or any(map(is_entry, _members(value)))
-            if names_them and (close := meant(key, containers)):
+            if names_them and (close := did_you_mean(key, containers)):
                 return close
     return ""
 

@@ -14,6 +14,7 @@ from glob import escape
 from typing import Any, Literal, NamedTuple
 
 from mcpagg import spec
+from mcpagg.jsontext import members_of
 from mcpagg.passes.config.findings import Place, kind
 from mcpagg.passes.config.readers import switch
 from mcpagg.spec import ServerSpec
@@ -115,7 +116,7 @@ def rules(tool: str, action: str, *, first: bool) -> PatternReader:
         patterns: list[Pattern] = []
         for index, rule in enumerate(value if isinstance(value, list) else [value]):
             place = at.at(index) if isinstance(value, list) else at
-            glob, does = _members(rule).get(tool), _members(rule).get(action)
+            glob, does = members_of(rule).get(tool), members_of(rule).get(action)
             if not isinstance(glob, str) or not isinstance(does, str) or does not in _ACTIONS:
                 place.error(f'expected {{"{tool}": GLOB, "{action}": "allow", "ask" or "deny"}}')
                 continue
@@ -130,25 +131,25 @@ def rules(tool: str, action: str, *, first: bool) -> PatternReader:
 
 def zed(value: Any, at: Place) -> list[Pattern]:
     """Read `agent`: the profile that it begins with, and the tools that it denies."""
-    agent = _members(value)
-    profiles, name = _members(agent.get("profiles")), str(agent.get("default_profile", "write"))
+    agent = members_of(value)
+    profiles, name = members_of(agent.get("profiles")), str(agent.get("default_profile", "write"))
     if profiles.keys() - {name}:
         at.at("profiles").warn("only the profile that Zed begins with is honoured", "see `mcpagg`")
     patterns = []
     if name in profiles:
         patterns = _zed_profile(
-            _members(profiles[name]), name == "write", at.at("profiles").at(name)
+            members_of(profiles[name]), name == "write", at.at("profiles").at(name)
         )
     place = at.at("tool_permissions")
-    permissions = _members(agent.get("tool_permissions"))
+    permissions = members_of(agent.get("tool_permissions"))
     if permissions.get("default") == "deny":
         patterns.append(Pattern("*", "withheld", place))
-    for tool, rules in _members(permissions.get("tools")).items():
+    for tool, rules in members_of(permissions.get("tools")).items():
         there = place.at("tools").at(tool)
-        default = _members(rules).get("default")
+        default = members_of(rules).get("default")
         if default is not None:
             patterns.append(Pattern(tool, "withheld" if default == "deny" else "kept", there))
-        if _members(rules).get("always_deny"):
+        if members_of(rules).get("always_deny"):
             patterns.append(Pattern(tool, "some calls", there))
     return patterns
 
@@ -156,10 +157,10 @@ def zed(value: Any, at: Place) -> list[Pattern]:
 def _zed_profile(profile: dict[str, Any], all_by_default: bool, at: Place) -> list[Pattern]:
     everything = profile.get("enable_all_context_servers", all_by_default)
     patterns = [] if everything else [Pattern("", "only", at)]
-    for server, preset in _members(profile.get("context_servers")).items():
-        tools = _members(_members(preset).get("tools"))
+    for server, preset in members_of(profile.get("context_servers")).items():
+        tools = members_of(members_of(preset).get("tools"))
         chosen = {escape(tool): on for tool, on in tools.items()}
-        if isinstance(_members(preset).get("enabled"), bool):
+        if isinstance(members_of(preset).get("enabled"), bool):
             chosen = {"*": preset["enabled"]}
         for tool, on in chosen.items():
             if on is not everything:
@@ -276,10 +277,6 @@ def _overlap(glob: str, other: str) -> bool:
     """Tell whether two globs may fit one tool: one of them fits the other."""
     first, second = (pattern.replace(_ANY_SIGN, "_") for pattern in (glob, other))
     return fnmatchcase(first, other) or fnmatchcase(second, glob)
-
-
-def _members(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _prefix(glob: str, server: str, naming: Collection[Naming]) -> str:

@@ -15,7 +15,7 @@ from mcpagg.literal import is_visible
 from mcpagg.passes.config import document as documents
 from mcpagg.passes.config import patterns, readers
 from mcpagg.passes.config.beside import report_beside
-from mcpagg.passes.config.containers import Found, find_servers
+from mcpagg.passes.config.containers import RawEntry, find_servers
 from mcpagg.passes.config.coordinator import (
     hidden_literals,
     masked,
@@ -119,7 +119,7 @@ def _defaults(document: Any, root: Place) -> Defaults:
 
 
 def _servers(
-    chosen: list[Found], dialect: Dialect, defaults: Defaults, root: Place
+    chosen: list[RawEntry], dialect: Dialect, defaults: Defaults, root: Place
 ) -> list[ServerSpec]:
     servers = []
     for entry in chosen:
@@ -143,7 +143,7 @@ def _beside(
     return parts
 
 
-def _name_approvals(chosen: list[Found], root: Place) -> None:
+def _name_approvals(chosen: list[RawEntry], root: Place) -> None:
     """Say in one line that the client's lists of approved tools stay with the client."""
     names = [
         entry.name
@@ -307,7 +307,7 @@ def _shown(problems: list[Problem]) -> list[Problem]:
     return [*dict.fromkeys(cleaned)]
 
 
-def _check_standard(document: Any, dialect: Dialect, entries: list[Found], root: Place) -> None:
+def _check_standard(document: Any, dialect: Dialect, entries: list[RawEntry], root: Place) -> None:
     """Refuse what the standard config does not have."""
     if root.errors:
         return

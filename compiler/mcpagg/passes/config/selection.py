@@ -12,14 +12,14 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from mcpagg.passes.config.containers import Found, host_of
+from mcpagg.passes.config.containers import RawEntry, host_of
 from mcpagg.passes.config.dialects import SERVER_LISTS, Dialect
 from mcpagg.passes.config.entries import is_provided
 from mcpagg.passes.config.findings import Place, kind, quoted, reach, where
 from mcpagg.passes.config.keys import is_nested, within_of
 from mcpagg.passes.config.readers import switch
 from mcpagg.passes.config.restrictions import SWITCHES
-from mcpagg.problems import ConfigError, Problem, meant
+from mcpagg.problems import ConfigError, Problem, did_you_mean
 from mcpagg.spec import LeftOut, Pattern, ProxySpec, ServerSpec
 from mcpagg_runtime.launch.launch import Location
 
@@ -28,18 +28,18 @@ _RULES = ("serverName", "serverCommand", "serverUrl")
 
 
 def select(
-    entries: list[Found],
+    entries: list[RawEntry],
     dialect: Dialect,
     only: Collection[str],
     skip: Collection[str],
     root: Place,
-) -> tuple[list[Found], list[LeftOut]]:
+) -> tuple[list[RawEntry], list[LeftOut]]:
     """Return the entries to read, each name once, and those that are left out."""
     names = list(dict.fromkeys(entry.name for entry in entries))
     for name in dict.fromkeys([*only, *skip]):
         if name not in names:
             what = f"there is no server '{name}' to choose"
-            root.error(what, meant(name, names) or f"it has {', '.join(names)}")
+            root.error(what, did_you_mean(name, names) or f"it has {', '.join(names)}")
     wanted = [e for e in entries if e.name not in skip and (not only or e.name in only)]
     on = [entry for entry in wanted if not _is_off(entry, dialect, root)]
     for entry in wanted:
@@ -57,14 +57,14 @@ def select(
     return _once(chosen), left_out
 
 
-def _why(entry: Found, wanted: list[Found], on: list[Found], skip: Collection[str]) -> str:
+def _why(entry: RawEntry, wanted: list[RawEntry], on: list[RawEntry], skip: Collection[str]) -> str:
     """Say why an entry is left out, from what is left after each step."""
     if entry not in wanted:
         return "--skip" if entry.name in skip else "not among --only"
     return "only the client itself can start it" if entry in on else "switched off in the config"
 
 
-def _nothing_left(wanted: list[Found], on: list[Found], root: Place) -> None:
+def _nothing_left(wanted: list[RawEntry], on: list[RawEntry], root: Place) -> None:
     if not wanted:
         root.error("--only and --skip leave no server")
     elif not on:
@@ -75,7 +75,7 @@ def _nothing_left(wanted: list[Found], on: list[Found], root: Place) -> None:
         root.error(f"only the client itself can start its servers: {names}")
 
 
-def _is_off(entry: Found, dialect: Dialect, root: Place) -> bool:
+def _is_off(entry: RawEntry, dialect: Dialect, root: Place) -> bool:
     """Tell whether the client switches the server off: in its entry, or in a list beside it."""
     if isinstance(entry.value, dict) and any(list(_switches(entry.value, dialect, entry.place))):
         return True
@@ -99,7 +99,7 @@ def _switches(
             yield from _switches(member, dialect, at.at(key), within_of(whole))
 
 
-def _is_listed(entry: Found, listed: list[Any], dialect: Dialect, runs: bool) -> bool:
+def _is_listed(entry: RawEntry, listed: list[Any], dialect: Dialect, runs: bool) -> bool:
     """Tell whether a list of the client has a server: by its name, or by Claude's rules.
 
     A list of those that run which has rules for commands is for local servers a list of these
@@ -125,7 +125,7 @@ def _fits(text: Any, glob: Any) -> bool:
     return isinstance(text, str) and isinstance(glob, str) and fnmatchcase(text, glob)
 
 
-def check_lists(entries: list[Found], document: Mapping[str, Any], root: Place) -> None:
+def check_lists(entries: list[RawEntry], document: Mapping[str, Any], root: Place) -> None:
     """Report lists of servers' names that are none, or that are for a part of the client alone."""
     for path in SERVER_LISTS:
         names, place = reach(document, path, root)
@@ -161,7 +161,7 @@ def check_hosts(
             at.error(f"is no host that `{dialect.hosts}` allows", "--skip it, or add it")
 
 
-def _name_provided(entries: list[Found], root: Place) -> None:
+def _name_provided(entries: list[RawEntry], root: Place) -> None:
     """Say in one line which entries only the client itself can start."""
     if len(entries) == 1:
         entries[0].place.warn("is left out: only the client itself can start it")
@@ -170,9 +170,9 @@ def _name_provided(entries: list[Found], root: Place) -> None:
         root.warn(f"left out, as only the client itself can start them: {names}")
 
 
-def _once(entries: list[Found]) -> list[Found]:
+def _once(entries: list[RawEntry]) -> list[RawEntry]:
     """Return each server once; two that differ and share a name are an error."""
-    first: dict[str, Found] = {}
+    first: dict[str, RawEntry] = {}
     for entry in entries:
         earlier = first.setdefault(entry.name, entry)
         if earlier.value != entry.value:
@@ -219,7 +219,7 @@ def filtered(spec: ProxySpec, expose: tuple[str, ...], hide: tuple[str, ...]) ->
 
 def _meant_server(glob: str, spec: ProxySpec) -> str:
     server, colon, _ = glob.partition(":")
-    near = meant(server, [other.name for other in spec.servers]) if colon else ""
+    near = did_you_mean(server, [other.name for other in spec.servers]) if colon else ""
     return near or "write SERVER:TOOL"
 
 

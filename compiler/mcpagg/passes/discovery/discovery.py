@@ -5,29 +5,24 @@ Children are asked side by side, each by an `Inquiry` in a thread of its own.
 
 from __future__ import annotations
 
-import signal
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
 from mcpagg.options import CONNECT_SECONDS
-from mcpagg.passes.discovery.conversation import ALL_LINES
 from mcpagg.passes.discovery.inquiry import Inquiry
+from mcpagg.passes.discovery.probe_connection import ALL_LINES
 from mcpagg.problems import Problem, count
+from mcpagg.signals import ending_later
 from mcpagg.snapshot import Snapshot
 from mcpagg.spec import ProxySpec
-from mcpagg_runtime.launch.launch import mentioned_by_all, prepare
 from mcpagg_runtime.processes.process import LAST_WORDS_LINES
 
-# Windows has the first one only in name, and the second one not at all.
-_ENDING = [
-    signal.Signals[name] for name in ("SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name)
-]
 JOIN_SECONDS = 0.2
 
-__all__ = ["ALL_LINES", "LAST_WORDS_LINES", "Awaited", "Found", "discover"]
+__all__ = ["ALL_LINES", "LAST_WORDS_LINES", "Awaited", "Discovery", "discover"]
 
 Progress = Callable[[str, str], None]
 
@@ -45,10 +40,10 @@ class Awaited(NamedTuple):
 
     name: str
     seconds: float | None = None
-    said: Callable[[], str] = lambda: ""
+    last_line: Callable[[], str] = lambda: ""
 
 
-class Found(NamedTuple):
+class Discovery(NamedTuple):
     """What discovery has found: the snapshot, what is odd about servers, and what failed.
 
     `late` names those of the latter that might have come up with more time.
@@ -70,7 +65,7 @@ def discover(
     quoted: int = LAST_WORDS_LINES,
     progress: Progress = lambda server, text: None,
     waiting: Callable[[Sequence[Awaited]], None] = lambda awaited: None,
-) -> Found:
+) -> Discovery:
     """Start children side by side; return what they say they offer.
 
     `asked` names those to start, None for all; they have passed the environment check.
@@ -85,13 +80,12 @@ def discover(
     No process is left running, whether it returns, raises, or is ended by Ctrl-C, SIGTERM or
     SIGHUP.
     """
-    rows = {server.name: server.row() for server in spec.servers}
-    folder, mentioned = str(spec.folder), mentioned_by_all(rows)
-    inquiries = []
-    for server in spec.servers:
-        if asked is None or server.name in asked:
-            launch = prepare(server.name, rows, environ, folder, minimal, mentioned)
-            inquiries.append(Inquiry(server, launch, spec.source, connect_timeout, quoted))
+    launches = spec.launches(spec.paths if asked is None else asked, environ, minimal)
+    inquiries = [
+        Inquiry(server, launches[server.name], spec.source, connect_timeout, quoted)
+        for server in spec.servers
+        if server.name in launches
+    ]
     _ask(inquiries, progress, waiting)
     warnings: list[Problem] = []
     failures: list[Problem] = []
@@ -103,10 +97,10 @@ def discover(
         if inquiry.fault is not None:
             failures.append(Problem(inquiry.server.path, f"{what} {inquiry.fault}"))
             late += [inquiry.server.name] if inquiry.fault.is_late else []
-    children = [inquiry.found for inquiry in inquiries if inquiry.found is not None]
-    failed = [inquiry.server.name for inquiry in inquiries if inquiry.found is None]
+    children = [inquiry.snapshot for inquiry in inquiries if inquiry.snapshot is not None]
+    failed = [inquiry.server.name for inquiry in inquiries if inquiry.snapshot is None]
     snapshot = Snapshot(tuple(children), tuple(failed))
-    return Found(snapshot, tuple(warnings), tuple(failures), tuple(late))
+    return Discovery(snapshot, tuple(warnings), tuple(failures), tuple(late))
 
 
 def _ask(
@@ -122,7 +116,7 @@ def _ask(
         steps.put((inquiry, inquiry.ask(turns if inquiry.package else nullcontext())))
 
     threads = [threading.Thread(target=ask, args=(inquiry,), daemon=True) for inquiry in inquiries]
-    with _raised_signals():
+    with ending_later(meanwhile=_raise):
         try:
             for thread in threads:
                 thread.start()
@@ -142,10 +136,10 @@ def _ask(
                 turns.release(len(threads) or 1)
                 _join(threads)
             except BaseException:
-                for conversation in [
-                    conversation for inquiry in inquiries for conversation in inquiry.alive
+                for connection in [
+                    connection for inquiry in inquiries for connection in inquiry.alive
                 ]:
-                    conversation.server.process.kill()
+                    connection.server.process.kill()
                 _join(threads)
                 raise
             raise
@@ -154,7 +148,7 @@ def _ask(
 def _awaited(inquiry: Inquiry) -> Awaited:
     if inquiry.began is None:
         return Awaited(inquiry.server.name)
-    last_lines = [conversation.server.last_line for conversation in inquiry.alive[-1:]]
+    last_lines = [connection.server.last_line for connection in inquiry.alive[-1:]]
     return Awaited(inquiry.server.name, inquiry.since(), *last_lines)
 
 
@@ -169,30 +163,5 @@ class _Signalled(BaseException):
     """Raised in the main thread by a signal that ends the process."""
 
 
-@contextmanager
-def _raised_signals() -> Iterator[None]:
-    """Let such signals first be raised here, then end this process as they would have.
-
-    Ctrl-C needs no such care: Python raises it. A signal that is ignored (nohup) or handled by the
-    caller is left alone.
-    """
-    caught: list[int] = []
-
-    def note(number: int, _frame: object) -> None:
-        caught.append(number)
-        raise _Signalled
-
-    watched = [number for number in _ENDING if signal.getsignal(number) is signal.SIG_DFL]
-    if threading.current_thread() is not threading.main_thread():
-        watched = []
-    for number in watched:
-        signal.signal(number, note)
-    try:
-        yield
-    except _Signalled:
-        pass
-    finally:
-        for number in watched:
-            signal.signal(number, signal.SIG_DFL)
-        if caught:
-            signal.raise_signal(caught[0])
+def _raise() -> None:
+    raise _Signalled

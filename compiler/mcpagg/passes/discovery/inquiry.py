@@ -1,4 +1,4 @@
-"""All that one server is asked, in as many conversations as that takes.
+"""All that one server is asked, in as many connections as that takes.
 
 A handshake is tried first: it works with every legacy server, and with those that speak both eras.
 The specification recommends to probe with `server/discover` instead, but some servers exit on it.
@@ -16,9 +16,9 @@ import threading
 from contextlib import AbstractContextManager, closing
 from dataclasses import replace
 
-from mcpagg.passes.discovery.collector import HINT, LONGEST, QUIET, UNKNOWN_THERE, Collector
-from mcpagg.passes.discovery.conversation import TIME, BadList, Conversation, Fault
 from mcpagg.passes.discovery.eras import of_both
+from mcpagg.passes.discovery.probe import HINT, LONGEST, QUIET, UNKNOWN_THERE, ServerProbe
+from mcpagg.passes.discovery.probe_connection import TIME, BadList, Fault, ProbeConnection
 from mcpagg.passes.environment.programs import find_package
 from mcpagg.problems import count
 from mcpagg.snapshot import ChildSnapshot, Json
@@ -60,7 +60,7 @@ class Inquiry:
         self.server = server
         self.package = find_package(server.command, server.args)
         self.began: float | None = None
-        self.found: ChildSnapshot | None = None
+        self.snapshot: ChildSnapshot | None = None
         self.fault: Fault | None = None
         self.remarks: list[str] = []
         """What is odd about it, without secrets."""
@@ -68,27 +68,23 @@ class Inquiry:
         self._config = config
         self._seconds = seconds
         self._quoted = quoted
-        self._conversations: list[Conversation] = []
+        self._connections: list[ProbeConnection] = []
         """All that were started."""
         self._starting = threading.Lock()
         self._is_given_up = False
         """Whether it may not be started any more."""
 
     @property
-    def alive(self) -> list[Conversation]:
-        """Its conversations that are not over."""
-        return [
-            conversation
-            for conversation in [*self._conversations]
-            if not conversation.server.is_over
-        ]
+    def alive(self) -> list[ProbeConnection]:
+        """Its connections that are not over."""
+        return [connection for connection in [*self._connections] if not connection.server.is_over]
 
     def give_up(self) -> None:
         """Let it be over as soon as its processes have ended in good order."""
         with self._starting:  # no start is under way any more
             self._is_given_up = True
-        for conversation in self.alive:
-            conversation.end("was given up")
+        for connection in self.alive:
+            connection.end("was given up")
 
     def since(self) -> float:
         """Return for how many seconds it has been asked, 0 before that."""
@@ -103,13 +99,13 @@ class Inquiry:
             with turn:
                 self.began = TIME.now()
                 child = self.connect()
-            self.found = self._offered(child)
+            self.snapshot = self._offered(child)
         except Exception as error:
             self.fault = self._as_fault(error)
-            for conversation in self.alive:
-                conversation.server.close()
+            for connection in self.alive:
+                connection.server.close()
             return f"failed, {self.since():.1f} s"
-        return f"{count(len(self.found.tools), 'tool')}, {self.since():.1f} s"
+        return f"{count(len(self.snapshot.tools), 'tool')}, {self.since():.1f} s"
 
     def _as_fault(self, error: Exception) -> Fault:
         """Say of an error what it means for the server."""
@@ -119,10 +115,10 @@ class Inquiry:
         fault.__cause__ = error
         return fault
 
-    def _offered(self, child: Collector) -> ChildSnapshot:
+    def _offered(self, child: ServerProbe) -> ChildSnapshot:
         """Return what a server offers that has shaken hands."""
         seconds = self.since()
-        with closing(child.conversation.server) as server:
+        with closing(child.connection.server) as server:
             snapshot = self._snapshot(child)
             ran = server.version_that_runs()
             may_be_modern = child.may_be_modern()
@@ -131,9 +127,9 @@ class Inquiry:
         self.remarks = [shown(remark, self._launch.redact) for remark in child.remarks]
         return replace(snapshot, seconds=seconds, ran=ran)
 
-    # Its conversations
+    # Its connections
 
-    def _begin(self, launch: Launch, version: str, capabilities: Json) -> Collector:
+    def _begin(self, launch: Launch, version: str, capabilities: Json) -> ServerProbe:
         """Start the server, once or again.
 
         Raises:
@@ -142,19 +138,19 @@ class Inquiry:
         with self._starting:
             if self._is_given_up:
                 raise Fault("is not wanted any more")
-            conversation = Conversation(
+            connection = ProbeConnection(
                 launch,
                 version,
                 capabilities,
                 self._config,
                 # Whatever it fetches is there once it was started.
-                package=None if self._conversations else self.package,
+                package=None if self._connections else self.package,
                 quoted=self._quoted,
             )
-            self._conversations.append(conversation)
-        return Collector(conversation, self._seconds)
+            self._connections.append(connection)
+        return ServerProbe(connection, self._seconds)
 
-    def connect(self) -> Collector:
+    def connect(self) -> ServerProbe:
         """Start the server and agree on a version.
 
         Where nothing takes requests of one transport of HTTP, the other one is tried
@@ -174,7 +170,7 @@ class Inquiry:
             except Fault:
                 raise fault from None
 
-    def _agree(self, launch: Launch, capabilities: Json) -> Collector:
+    def _agree(self, launch: Launch, capabilities: Json) -> ServerProbe:
         """Start a child and agree on a version.
 
         A child that refuses the newest version with a handshake, or is silent, is asked again in
@@ -198,12 +194,12 @@ class Inquiry:
             left = end - TIME.now()
             share = left / (len(versions) + 1) if fault else left * FIRST_SHARE
             child = self._begin(launch, version, capabilities)
-            refused = child.greet(TIME.now() + share)
+            refused = child.shake_hands(TIME.now() + share)
             if refused is None:
                 return child
-            hopeless = child.hopeless  # before we end it, which would look the same
-            child.conversation.server.close()
-            if child.conversation.was_installed:
+            hopeless = child.is_hopeless  # before we end it, which would look the same
+            child.connection.server.close()
+            if child.connection.was_installed:
                 end = max(end, TIME.now() + self._seconds * (1 - FIRST_SHARE))
             modern = modern or child.modern
             if fault is None or modern:
@@ -217,28 +213,28 @@ class Inquiry:
 
     # What it offers
 
-    def _snapshot(self, child: Collector) -> ChildSnapshot:
+    def _snapshot(self, child: ServerProbe) -> ChildSnapshot:
         """Ask a child for all its lists.
 
         Raises:
             Fault: it is gone, or gives no list at all.
         """
         try:
-            tools, moved = child.at_rest(HINT)
+            tools, moved = child.settled_tools(HINT)
         except BadList as fault:
-            return child.offers([], fault)
+            return child.snapshot([], fault)
         needing = frozenset[str]() if moved is None else self._conditional(child, tools, moved)
-        return replace(child.offers(tools), conditional=needing)
+        return replace(child.snapshot(tools), conditional=needing)
 
-    def _conditional(self, child: Collector, tools: list[Json], moved: float) -> frozenset[str]:
+    def _conditional(self, child: ServerProbe, tools: list[Json], moved: float) -> frozenset[str]:
         """Start a child again as a client without capabilities; return the tools that are missing.
 
         It gets as long as it took before to bring its list to rest, and then some.
         """
         try:
             bare = self._agree(child.launch, {})
-            with closing(bare.conversation.server):
-                plain, _ = bare.at_rest(min(2 * moved + QUIET, LONGEST))
+            with closing(bare.connection.server):
+                plain, _ = bare.settled_tools(min(2 * moved + QUIET, LONGEST))
         except Exception as error:
             why = self._as_fault(error).what
             child.remarks.append(f"could not be asked without client capabilities: it {why}")
@@ -248,17 +244,17 @@ class Inquiry:
             child.remarks.append(f"offers {name!r} only to a client without capabilities")
         return frozenset(with_all - with_none)
 
-    def _in_both_eras(self, shaken: ChildSnapshot, child: Collector) -> ChildSnapshot:
+    def _in_both_eras(self, shaken: ChildSnapshot, child: ServerProbe) -> ChildSnapshot:
         """Ask a child without a handshake too, on a fresh process; return what is to be recorded.
 
-        `shaken` is the snapshot of a conversation with one, `child` that conversation. Whatever
+        `shaken` is the snapshot of a connection with one, `child` that connection. Whatever
         goes wrong without a handshake, the child is a legacy one.
         """
         seconds = WITHOUT_SESSION if child.launch.url else self._seconds
         try:
             other = self._begin(child.launch, MODERN_VERSION, RELAYED)
-            with closing(other.conversation.server):
-                if other.greet(TIME.now() + seconds) is not None:
+            with closing(other.connection.server):
+                if other.shake_hands(TIME.now() + seconds) is not None:
                     return shaken
                 plain = self._snapshot(other)
         except Fault:

@@ -26,7 +26,7 @@ Key = TypeVar("Key")
 
 def in_order_of(before: Snapshot, now: Snapshot) -> Snapshot:
     """Return the snapshot `now` in the order of `before`: each child's lists, and their items."""
-    old = {child.name: child for child in before.children}
+    old = before.by_name
     children = (
         _child(old[child.name], child) if child.name in old else child for child in now.children
     )

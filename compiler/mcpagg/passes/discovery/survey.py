@@ -8,13 +8,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from mcpagg.job import Job
-from mcpagg.problems import ChildFault, count, some
+from mcpagg.problems import ChildFault, count, name_list
 from mcpagg.snapshot import Snapshot
 from mcpagg.spec import ProxySpec
 
 if TYPE_CHECKING:
-    from mcpagg.passes.discovery.discovery import Found
-    from mcpagg.passes.discovery.kept import Known
+    from mcpagg.passes.discovery.cache import Cached
+    from mcpagg.passes.discovery.discovery import Discovery
 
 
 def survey(job: Job, spec: ProxySpec, ready: ProxySpec, before: Snapshot) -> Snapshot:
@@ -25,24 +25,24 @@ def survey(job: Job, spec: ProxySpec, ready: ProxySpec, before: Snapshot) -> Sna
     Raises:
         ChildFault: one fails, and that is not allowed, or repeats a secret.
     """
-    from mcpagg.passes.discovery.kept import Kept
+    from mcpagg.passes.discovery.cache import Cache
     from mcpagg.passes.discovery.ordering import in_order_of
 
     options = job.options
-    cache = Kept(spec, job.environ, options.minimal) if job.may_know else None
-    cached = cache.find([server.name for server in ready.servers]) if cache else {}
+    cache = Cache(spec, job.environ, options.minimal) if job.may_use_cache else None
+    cached = cache.load([server.name for server in ready.servers]) if cache else {}
     if cached:
         text = f"{count(len(cached), 'server')} not asked again, from the run that failed"
         oldest = max(entry.seconds for entry in cached.values())
-        job.listener.progress("", f"{text} {oldest:.0f} s ago: {some([*cached])}")
+        job.listener.progress("", f"{text} {oldest:.0f} s ago: {name_list([*cached])}")
     discovery = ask(job, spec, ready, cached)
-    job.warn_of(discovery.warnings)
+    job.warn(discovery.warnings)
     if not options.allow_secrets:
         from mcpagg.passes.discovery.leaks import leaks
 
         if problems := leaks(spec, discovery.snapshot, job.environ, minimal=options.minimal):
             raise ChildFault(spec.source, problems)
-    number = cache.keep(discovery.snapshot.children, cached) if cache else 0
+    number = cache.store(discovery.snapshot.children, cached) if cache else 0
     if discovery.failures and not options.allow_failed:
         raise ChildFault(job.source.name, discovery.failures, _advice(job, discovery, number))
     if discovery.failures:
@@ -52,8 +52,8 @@ def survey(job: Job, spec: ProxySpec, ready: ProxySpec, before: Snapshot) -> Sna
 
 
 def ask(
-    job: Job, spec: ProxySpec, ready: ProxySpec, cached: Mapping[str, Known] = MappingProxyType({})
-) -> Found:
+    job: Job, spec: ProxySpec, ready: ProxySpec, cached: Mapping[str, Cached] = MappingProxyType({})
+) -> Discovery:
     """Start the servers of `spec` that are `ready` and not `known`, and return what all say."""
     from mcpagg.passes.discovery.discovery import ALL_LINES, LAST_WORDS_LINES, discover
 
@@ -67,23 +67,23 @@ def ask(
         progress=job.listener.progress,
         waiting=job.listener.waiting,
     )
-    children = {child.name: child for child in discovery.snapshot.children}
+    children = discovery.snapshot.by_name
     children |= {name: entry.child for name, entry in cached.items()}
     ordered = tuple(children[server.name] for server in ready.servers if server.name in children)
     return discovery._replace(snapshot=replace(discovery.snapshot, children=ordered))
 
 
-def facts_of(job: Job, discovery: Found) -> list[str]:
+def facts_of(job: Job, discovery: Discovery) -> list[str]:
     """Return how many servers came up, and what helps those that were late."""
     up = len(discovery.snapshot.children)
     facts = [f"{count(up, 'server')} of {up + len(discovery.failures)} came up"]
     if discovery.late:
         given = f"{job.options.connect_timeout:g} seconds"
-        facts.append(f"--connect-timeout S gives {some(discovery.late)} more than {given}")
+        facts.append(f"--connect-timeout S gives {name_list(discovery.late)} more than {given}")
     return facts
 
 
-def _advice(job: Job, discovery: Found, cached: int = 0) -> str:
+def _advice(job: Job, discovery: Discovery, cached: int = 0) -> str:
     """Return what helps against what failed, where so many of the others are kept."""
     tips = facts_of(job, discovery)
     if job.options.allow_failed:

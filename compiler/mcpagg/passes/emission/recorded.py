@@ -20,7 +20,7 @@ from mcpagg.passes.emission.approval import Approval
 from mcpagg.passes.emission.output import content
 from mcpagg.passes.emission.readback import cut, read_tables
 from mcpagg.passes.emission.tables import RECORDED
-from mcpagg.problems import ConfigError, Problem, meant
+from mcpagg.problems import ConfigError, Problem, did_you_mean
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg.spec import ProxySpec
 from mcpagg_runtime.lists.catalogue import KINDS
@@ -167,7 +167,9 @@ def asked_servers(spec: ProxySpec, refresh: Collection[str] | None) -> frozenset
         return frozenset(names)
     there = f"there are: {', '.join(names)}"
     if problems := [
-        Problem("", f"--refresh {name} is no server of the config", meant(name, names) or there)
+        Problem(
+            "", f"--refresh {name} is no server of the config", did_you_mean(name, names) or there
+        )
         for name in refresh
         if name not in names
     ]:
@@ -202,8 +204,8 @@ def combined(
 
     `asked` are those that were to be found.
     """
-    new = {child.name: child for child in asked_now.children}
-    old = {child.name: child for child in before.children}
+    new = asked_now.by_name
+    old = before.by_name
     children = old | new
     names = [server.name for server in spec.servers]
     stale = [name for name in names if name in old and name not in new]

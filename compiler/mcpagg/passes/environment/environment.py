@@ -55,7 +55,7 @@ def check_environment(
             allowed, or no server is left.
     """
     spec = settle_folders(spec)
-    rows = {server.name: server.row() for server in spec.servers}
+    rows = spec.rows
     judged = [server for server in spec.servers if asked is None or server.name in asked]
     mentioned = mentioned_by_all(rows)
     missing = {

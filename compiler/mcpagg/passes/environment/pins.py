@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from mcpagg.passes.config.findings import where
 from mcpagg.passes.environment.programs import Package, find_package
-from mcpagg.problems import CompileError, Problem, count, some
+from mcpagg.problems import CompileError, Problem, count, name_list
 from mcpagg.spec import ProxySpec, ServerSpec
 from mcpagg_runtime.launch.launch import Location
 
@@ -76,7 +76,7 @@ def unpinned(pins: Sequence[Pin], *, each: bool = False, command: str = "") -> I
     if each or len(pins) == 1:
         yield from map(_as_problem, pins)
         return
-    names = some([pin.server.name for pin in pins])
+    names = name_list([pin.server.name for pin in pins])
     what = f"{count(len(pins), 'server')} without an exact version, so that a start may run another"
     yield Problem("", f"{what} one: {names}", f"{command} says what to write" if command else "")
 

@@ -47,7 +47,7 @@ def launch_rows(spec: ProxySpec, folder: Path) -> dict[str, dict[str, Any]]:
 
     A config and its proxy move as a whole, so a relative `cwd` stays relative, to the proxy.
     """
-    return {server.name: relocated(server.row(), spec.folder, folder) for server in spec.servers}
+    return {name: relocated(row, spec.folder, folder) for name, row in spec.rows.items()}
 
 
 def relocated(row: dict[str, Any], old: Path, new: Path) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def reached(rows: Mapping[str, Mapping[str, Any]], snapshot: Snapshot) -> dict[s
 
     A URL alone does not say which of two transports is behind it; the snapshot does.
     """
-    children = {child.name: child for child in snapshot.children}
+    children = snapshot.by_name
     return {
         name: {**row, "transport": children[name].transport} if "url" in row else {**row}
         for name, row in rows.items()
@@ -106,7 +106,7 @@ def check_alone(spec: ProxySpec, rows: Mapping[str, Mapping[str, Any]]) -> None:
     Raises:
         ConfigError: with a problem for each such place.
     """
-    paths = {server.name: server.path for server in spec.servers}
+    paths = spec.paths
     problems = [
         Problem(
             f"{paths[name]}.{place}",

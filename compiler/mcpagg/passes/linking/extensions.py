@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mcpagg.jsontext import members_of
 from mcpagg.problems import Problem
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg_runtime.lists.catalogue import SKILLS
@@ -83,11 +84,8 @@ def extensions_of(child: ChildSnapshot) -> dict[str, Any]:
 
     What is no object says nothing as settings, and strict clients refuse a handshake that has it.
     """
-    named = child.capabilities.get("extensions")
-    declared = named if isinstance(named, dict) else {}
-    return {
-        name: settings if isinstance(settings, dict) else {} for name, settings in declared.items()
-    }
+    declared = members_of(child.capabilities.get("extensions"))
+    return {name: members_of(settings) for name, settings in declared.items()}
 
 
 def _owners(snapshot: Snapshot) -> dict[str, list[str]]:

@@ -14,7 +14,7 @@ from shlex import quote
 from typing import NamedTuple
 
 from mcpagg.options import Options
-from mcpagg.problems import ConfigError, Problem, meant
+from mcpagg.problems import ConfigError, Problem, did_you_mean
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg.spec import Pattern, ProxySpec
 from mcpagg_runtime.lists.catalogue import RESOURCES, TEMPLATES
@@ -68,7 +68,7 @@ def check_filters(spec: ProxySpec, snapshot: Snapshot, options: Options) -> list
 
 def _of_entries(spec: ProxySpec, snapshot: Snapshot) -> Iterator[Idle]:
     """Yield those that stand in the entry of a server."""
-    children = {child.name: child for child in snapshot.children}
+    children = snapshot.by_name
     for server in spec.servers:
         if (child := children.get(server.name)) is None:
             continue
@@ -79,13 +79,13 @@ def _of_entries(spec: ProxySpec, snapshot: Snapshot) -> Iterator[Idle]:
             *((glob, False) for glob in (*(server.expose or ()), *server.rename)),
         ):
             if not _fits(glob, child):
-                near = meant(glob, names) or f"it has {', '.join(names) or 'no tools'}"
+                near = did_you_mean(glob, names) or f"it has {', '.join(names) or 'no tools'}"
                 yield Idle(f"{server.name}:{glob}", server.path, withholds and bool(names), near)
 
 
 def _of_patterns(spec: ProxySpec, snapshot: Snapshot) -> Iterator[Idle]:
     """Yield those that are for several servers, and fit a tool of none."""
-    children = {child.name: child for child in snapshot.children}
+    children = snapshot.by_name
     uses: dict[tuple[str, str], list[tuple[Pattern, str, ChildSnapshot | None]]] = {}
     for server in spec.servers:
         for glob, pattern in server.patterns.items():
@@ -102,7 +102,7 @@ def _of_patterns(spec: ProxySpec, snapshot: Snapshot) -> Iterator[Idle]:
             f"{pattern.prefix}{tool['name']}" for pattern, child in there for tool in child.tools
         ]
         if there or not named:
-            yield Idle(*key, must_fit, meant(key[0], names))
+            yield Idle(*key, must_fit, did_you_mean(key[0], names))
 
 
 def _of_profiles(spec: ProxySpec, snapshot: Snapshot, options: Options) -> Iterator[Idle]:
@@ -119,7 +119,7 @@ def _of_profiles(spec: ProxySpec, snapshot: Snapshot, options: Options) -> Itera
             servers = [glob[:at] for at, char in enumerate(glob) if char == ":"]
             named = [name for name in tools if tools[name] and {name, escape(name)} & {*servers}]
             is_name = not servers and escape(glob) == glob
-            yield Idle(glob, profile.path, bool(named) or is_name, meant(glob, targets))
+            yield Idle(glob, profile.path, bool(named) or is_name, did_you_mean(glob, targets))
 
 
 def _fits(glob: str, child: ChildSnapshot) -> bool:

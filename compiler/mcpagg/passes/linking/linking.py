@@ -74,7 +74,7 @@ def link(
         ConfigError: a composite tool calls what is not there.
         NameClash: two tools, or two prompts, would get one name; names both, for every such pair.
     """
-    paths = {server.name: server.path for server in spec.servers}
+    paths = spec.paths
     clashes: list[Problem] = []
     composed, warnings = compose(spec, rows, snapshot, options)
     routes: dict[str, dict[str, Route]] = {}

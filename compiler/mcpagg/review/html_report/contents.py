@@ -13,10 +13,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from mcpagg.jsontext import members_of, strings
 from mcpagg.literal import HIDDEN, json_line, json_text
 from mcpagg.passes.linking.listed import ListedItem, listed_items
 from mcpagg.passes.linking.profiles import DEFAULT
-from mcpagg.pointers import strings
 from mcpagg.review.costs import listed_bytes
 from mcpagg.review.dry_run import without_credentials
 from mcpagg.review.html_report.changes import Changes, Key, changes_of, marks
@@ -131,13 +131,13 @@ class Contents:
 
 def contents(result: Compilation, review: Review | None) -> Contents:
     """Return what there is to show of a compilation, and of a review of it."""
-    made_of = result.made_of
-    listed = listed_items(made_of.listed, made_of.linked)
-    specs = {server.name: server for server in made_of.spec.servers}
+    data = result.data
+    listed = listed_items(data.listed, data.linked)
+    specs = {server.name: server for server in data.spec.servers}
     marked = marks(review)
     servers = []
-    for number, child in enumerate(made_of.listed.children, 1):
-        row = without_credentials(specs[child.name], made_of.rows[child.name])
+    for number, child in enumerate(data.listed.children, 1):
+        row = without_credentials(specs[child.name], data.rows[child.name])
         entries = _entries(f"s{number}", listed[child.name], child.conditional, marked, result)
         servers.append(_server(f"s{number}", child, row, entries))
     if "" in listed:
@@ -171,7 +171,7 @@ def _anchors(servers: Iterable[Server]) -> tuple[dict[str, str], dict[Key, str]]
 
 def _profiles(result: Compilation) -> Iterator[Profile]:
     for name, costs in result.profiles.items():
-        clients = result.made_of.linked.profiles[name].clients
+        clients = result.data.linked.profiles[name].clients
         others = ("all others",) if name == DEFAULT else ()
         yield Profile(
             name,
@@ -213,7 +213,7 @@ def _entries(
         if item.kind is TOOLS and item.own in conditional:
             what = "Listed only to clients with certain capabilities"
             badges.append(Badge("conditional", "plain", what))
-        profiles = result.made_of.linked.profiles
+        profiles = result.data.linked.profiles
         is_in = [name for name, profile in profiles.items() if _is_in(item, profile)]
         yield _entry(f"{anchor}-{number}", item, badges, is_in, result.options.names)
 
@@ -270,13 +270,13 @@ def _entry(
 
 
 def _title(kind: Kind, item: Mapping[str, Any]) -> str:
-    title = _text(item.get("title")) or _text(_object(item.get("annotations")).get("title"))
+    title = _text(item.get("title")) or _text(members_of(item.get("annotations")).get("title"))
     return title or (_text(item.get("name")) if kind.key != "name" else "")
 
 
 def _badges(item: ListedItem) -> Iterator[Badge]:
     if item.kind is TOOLS:
-        yield from _hints(_object(item.value.get("annotations")))
+        yield from _hints(members_of(item.value.get("annotations")))
     if any(HIDDEN.search(_LINE_ENDS.sub(" ", text)) for _, text in strings(item.value)):
         yield Badge("hidden characters", "bad", "Holds characters that cannot be seen")
 
@@ -301,17 +301,17 @@ def _hints(hints: Mapping[str, Any]) -> Iterator[Badge]:
 
 def _arguments(item: Mapping[str, Any]) -> Iterator[Argument]:
     if isinstance(listed := item.get("arguments"), list):  # of a prompt
-        for argument in map(_object, listed):
+        for argument in map(members_of, listed):
             must = argument.get("required") is True
             yield Argument(
                 _text(argument.get("name")), "", must, _text(argument.get("description"))
             )
         return
-    schema = _object(item.get("inputSchema"))
+    schema = members_of(item.get("inputSchema"))
     required = schema.get("required")
-    for name, value in _object(schema.get("properties")).items():
+    for name, value in members_of(schema.get("properties")).items():
         must = isinstance(required, list) and name in required
-        yield Argument(name, _type(value), must, _text(_object(value).get("description")))
+        yield Argument(name, _type(value), must, _text(members_of(value).get("description")))
 
 
 def _type(schema: Any, depth: int = 0) -> str:
@@ -333,10 +333,6 @@ def _type(schema: Any, depth: int = 0) -> str:
     if names == ["array"] and "items" in schema:
         return f"array of {_type(schema['items'], depth + 1)}"
     return " | ".join(name for name in names if name) or "any"
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _text(value: Any) -> str:

@@ -8,7 +8,7 @@ from functools import cached_property
 from shlex import quote
 from typing import Any, Literal, NamedTuple
 
-from mcpagg.pointers import strings
+from mcpagg.jsontext import members_of, strings
 from mcpagg.problems import Problem
 from mcpagg.review.lint.letters import as_read
 from mcpagg.review.lint.schemas import SchemaFault, every_schema, schema_faults
@@ -55,8 +55,7 @@ class Offer:
     @cached_property
     def arguments(self) -> dict[str, Any]:
         """The schema of a tool's arguments, an empty one for anything else."""
-        schema = self.value.get("inputSchema") if self.kind == "tool" else None
-        return schema if isinstance(schema, dict) else {}
+        return members_of(self.value.get("inputSchema") if self.kind == "tool" else None)
 
     @cached_property
     def schemas(self) -> list[tuple[str, dict[str, Any]]]:

@@ -10,7 +10,7 @@ from mcpagg.options import Options
 from mcpagg.passes.linking.filters import UNUSED_FILTER
 from mcpagg.passes.linking.linking import Linked
 from mcpagg.passes.linking.listed import listed_items
-from mcpagg.problems import ConfigError, Problem, count, meant, some
+from mcpagg.problems import ConfigError, Problem, count, did_you_mean, name_list
 from mcpagg.review.lint import names, texts, validity
 from mcpagg.review.lint.finding import KIND_OF, Finding, Hit, Offer, Surface
 from mcpagg.snapshot import Snapshot
@@ -53,7 +53,9 @@ def check_ignored(options: Options) -> None:
     """
     rules = [*(rule.name for rule in RULES), UNUSED_FILTER]
     problems = [
-        Problem("", f"--ignore: there is no rule '{name}'", meant(name, rules) or _known(rules))
+        Problem(
+            "", f"--ignore: there is no rule '{name}'", did_you_mean(name, rules) or _known(rules)
+        )
         for name in (word.partition("=")[0] for word in options.ignore)
         if name not in rules
     ]
@@ -114,7 +116,7 @@ def shortened(findings: Iterable[Finding], verbose: bool) -> list[Problem]:
         first, *more = group
         problem = first.as_problem()
         if more:
-            names = some([*dict.fromkeys(finding.offer.target for finding in more)], SHOWN)
+            names = name_list([*dict.fromkeys(finding.offer.target for finding in more)], SHOWN)
             what = f"{problem.what}; and {len(more)} more: {names}"
             problem = Problem(problem.where, what, f"-v shows each, --ignore {rule} none")
         problems.append(problem)
@@ -152,7 +154,7 @@ def _is_ignored(finding: Finding, word: str) -> bool:
 def _offers(spec: ProxySpec, snapshot: Snapshot, linked: Linked) -> Iterator[Offer]:
     """Yield all that the proxy lists, server by server, then its composite tools."""
     listed = listed_items(snapshot, linked)
-    paths = {server.name: server.path for server in spec.servers}
+    paths = spec.paths
     for child in snapshot.children:
         path, protocol = paths[child.name], child.protocol
         about = {"serverInfo": child.info, "instructions": child.instructions or ""}

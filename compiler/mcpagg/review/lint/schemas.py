@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
 
-from mcpagg.pointers import at_pointer, escaped
+from mcpagg.jsontext import at_pointer, escaped
 from mcpagg.review.lint.regexes import regex_fault
 
 QUOTED = 80  # characters

@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterator
 
 from mcpagg.literal import HIDDEN
-from mcpagg.problems import count, some
+from mcpagg.problems import count, name_list
 from mcpagg.review.lint.finding import DESCRIBED, Hit, Offer, Surface, rule
 from mcpagg.review.lint.letters import as_read, disguised, odd_letters
 
@@ -115,7 +115,8 @@ def described(characters: list[str]) -> str:
     spelled = "".join(_TAGS.get(char, "") for char in characters)
     reading = f", which spell {_short(spelled)}" if spelled else ""
     names = dict.fromkeys(_character(char) for char in characters)
-    return f"{count(len(characters), 'hidden character')}{reading} ({some([*names], _SHOWN_NAMES)})"
+    shown = name_list([*names], _SHOWN_NAMES)
+    return f"{count(len(characters), 'hidden character')}{reading} ({shown})"
 
 
 def hidden_characters(text: str) -> list[str]:

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from mcpagg.pointers import escaped
+from mcpagg.jsontext import escaped
 from mcpagg.review.lint.finding import KIND_OF, Hit, Offer, Surface, rule
 from mcpagg_runtime.lists.mending import WRONG, Unmendable, named, wrong
 from mcpagg_runtime.messages.protocol import MODERN_VERSION

@@ -140,7 +140,7 @@ class StartedServer:
         package: Package | None,
         quoted: int,
     ) -> None:
-        """See `Conversation`."""
+        """See `ProbeConnection`."""
         self.launch = launch
         self.noise = ""
         self.spoke = False
@@ -228,7 +228,7 @@ class StartedServer:
         return f"writes something else than JSON-RPC{where}: {self.noise}"
 
 
-class Conversation:
+class ProbeConnection:
     """A server that is spoken to in one version, and the request that it is asked.
 
     `greeting` is the method that opens the conversation. `gone` is why the server answers no more,

@@ -27,24 +27,23 @@ from mcpagg.passes.environment.programs import find_package
 from mcpagg.problems import ConfigError
 from mcpagg.snapshot import ChildSnapshot, Json, Refused
 from mcpagg.spec import ProxySpec
-from mcpagg_runtime.launch.launch import mentioned_by_all, prepare
 from mcpagg_runtime.messages.jsontext import Malformed
 
-KEPT_SECONDS = 900.0
+CACHE_SECONDS = 900.0
 SHELLS_OWN = ("_", "SHLVL", "PWD", "OLDPWD")
 """Variables that a shell sets anew for each command: no server goes by them."""
 _SETS = ("conditional",)
 _LISTS = ("tools", "prompts", "resources", "templates", "skills")
 
 
-class Known(NamedTuple):
+class Cached(NamedTuple):
     """What a server said, and how many seconds ago."""
 
     child: ChildSnapshot
     seconds: float
 
 
-class Kept:
+class Cache:
     """The file of one config; `file` is where it lies."""
 
     def __init__(self, spec: ProxySpec, environ: Mapping[str, str], minimal: bool) -> None:
@@ -55,7 +54,7 @@ class Kept:
         name = hashlib.sha256(config.encode()).hexdigest()[:16]
         self.file = cache_folder(environ, sys.platform) / f"{name}.json"
 
-    def find(self, names: Collection[str]) -> dict[str, Known]:
+    def load(self, names: Collection[str]) -> dict[str, Cached]:
         """Return what is known of servers, by their names."""
         record = self._read()
         now = time.time()
@@ -63,11 +62,11 @@ class Kept:
         for name, digest in self._digests(str(record.get("key")), names):
             with suppress(KeyError, TypeError):  # of another version, or nobody's
                 entry = record["servers"][digest]
-                if 0 <= now - entry["at"] <= KEPT_SECONDS:
-                    cached[name] = Known(_child(name, entry["said"]), now - entry["at"])
+                if 0 <= now - entry["at"] <= CACHE_SECONDS:
+                    cached[name] = Cached(_child(name, entry["said"]), now - entry["at"])
         return cached
 
-    def keep(self, children: Collection[ChildSnapshot], cached: Mapping[str, Known]) -> int:
+    def store(self, children: Collection[ChildSnapshot], cached: Mapping[str, Cached]) -> int:
         """Keep what servers said, with what is known already; return of how many."""
         key = secrets.token_hex(32)
         by_name = {child.name: child for child in children}
@@ -88,7 +87,7 @@ class Kept:
             return 0
         return len(servers)
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Keep nothing any more."""
         with suppress(OSError):
             self.file.unlink(missing_ok=True)
@@ -105,17 +104,16 @@ class Kept:
 
     def _digests(self, key: str, names: Collection[str]) -> Iterator[tuple[str, str]]:
         """Yield a digest of how each server is started, of those that are kept at all."""
-        rows = {server.name: server.row() for server in self._spec.servers}
-        mentioned = mentioned_by_all(rows)
-        for server in self._spec.servers:
-            if server.name not in names or not find_package(server.command, server.args):
-                continue
-            folder = str(self._spec.folder)
-            launch = prepare(server.name, rows, self._environ, folder, self._minimal, mentioned)
-            env = {name: value for name, value in launch.env.items() if name not in SHELLS_OWN}
-            facts = [__version__, rows[server.name], launch.argv, launch.cwd, env]
+        rows = {
+            server.name: server.row()
+            for server in self._spec.servers
+            if server.name in names and find_package(server.command, server.args)
+        }
+        for name, launch in self._spec.launches(rows, self._environ, self._minimal).items():
+            env = {key: value for key, value in launch.env.items() if key not in SHELLS_OWN}
+            facts = [__version__, rows[name], launch.argv, launch.cwd, env]
             text = dumps(facts, sort=True).encode("utf-8", "surrogatepass")
-            yield server.name, hmac.new(key.encode(), text, hashlib.sha256).hexdigest()
+            yield name, hmac.new(key.encode(), text, hashlib.sha256).hexdigest()
 
 
 def cache_folder(environ: Mapping[str, str], platform: str) -> Path:

@@ -1,4 +1,4 @@
-"""What a server says of itself in one conversation: its introduction, and its lists.
+"""What a server says of itself in one connection: its introduction, and its lists.
 
 The rules are those of the emitted file. What differs is that one thread asks, and waits.
 
@@ -12,13 +12,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from mcpagg.jsontext import dumps, loads
-from mcpagg.passes.discovery.conversation import (
+from mcpagg.jsontext import dumps, loads, members_of
+from mcpagg.passes.discovery.probe_connection import (
     ABOUT,
     TIME,
     BadList,
-    Conversation,
     Fault,
+    ProbeConnection,
     Refusal,
     Silence,
 )
@@ -64,7 +64,7 @@ MODERN_SECONDS = 1.0
 """How long one that has shaken hands may take to show that it also speaks without."""
 
 
-class Collector:
+class ServerProbe:
     """A server that is asked what it is and has.
 
     Once it was greeted: `introduction` is what it says of itself, without lists. `remarks` are
@@ -74,16 +74,16 @@ class Collector:
     the server has shown that it is modern, in whatever version.
     """
 
-    def __init__(self, conversation: Conversation, seconds: float) -> None:
+    def __init__(self, connection: ProbeConnection, seconds: float) -> None:
         """`seconds` is how long a server may take to shake hands, and for each list of tools."""
-        self.conversation = conversation
-        self.launch = conversation.server.launch
-        self.introduction = ChildSnapshot(conversation.name, "")
+        self.connection = connection
+        self.launch = connection.server.launch
+        self.introduction = ChildSnapshot(connection.name, "")
         self.handshake = True
         self.modern = False
         self.remarks: list[str] = []
         self._seconds = seconds
-        self._able = dumps(conversation.declared)
+        self._able = dumps(connection.declared)
         self._hints: Json = {}
         self._refused: dict[str, list[Refused]] = {}
         """{kind: what strict clients would refuse of that list}."""
@@ -92,93 +92,93 @@ class Collector:
         """Whether it has refused a handshake for the envelope."""
 
     @property
-    def hopeless(self) -> bool:
+    def is_hopeless(self) -> bool:
         """Whether a fresh process would do no better in another version."""
         if self.launch.transport != "stdio":
-            return bool(self.conversation.gone) and self.handshake
-        return self._has_answered or self.conversation.server.is_broken
+            return bool(self.connection.gone) and self.handshake
+        return self._has_answered or self.connection.server.is_broken
 
     # What it is
 
-    def greet(self, deadline: float) -> Fault | None:
+    def shake_hands(self, deadline: float) -> Fault | None:
         """Agree on the version as its revision has it; return why that failed, or None.
 
         Of the versions with a handshake, every known one is accepted as the answer, as the
         specification asks.
         """
-        talk = self.conversation
+        connection = self.connection
         try:
-            about = loads(self._greeted(deadline).raw("result") or "null")
+            about = loads(self._handshake_answer(deadline).raw("result") or "null")
         except Silence:
-            return talk.server.silence_fault(talk.greeting, self._seconds)
+            return connection.server.silence_fault(connection.greeting, self._seconds)
         except Refusal as refusal:
-            return talk.server.fault(self._refusal_fault(refusal))
+            return connection.server.fault(self._refusal_fault(refusal))
         except Fault as fault:
             # What knows no handshake may refuse the request in a way of its own.
             self.handshake = fault.status not in UNKNOWN_THERE
             return fault
         self._has_answered = True
-        self.modern = talk.is_modern
+        self.modern = connection.is_modern
         if what := introduction_fault(about) or self._introduced(about):
-            return talk.server.fault(what)
-        if not talk.is_modern:
-            talk.notify(notification(INITIALIZED))
+            return connection.server.fault(what)
+        if not connection.is_modern:
+            connection.notify(notification(INITIALIZED))
         return None
 
-    def _greeted(self, deadline: float) -> Message:
+    def _handshake_answer(self, deadline: float) -> Message:
         """Ask for a handshake, first with an envelope that makes no request of either era.
 
         Some servers go by the first message that has no fault, and know one era alone from then on:
         they refuse this one for its version. Others take no notice of an envelope here.
         """
-        params = handshake(self.conversation.version, self._able, ABOUT)
-        if self.conversation.version == LEGACY_VERSIONS[0] and not self.launch.url:
+        params = handshake(self.connection.version, self._able, ABOUT)
+        if self.connection.version == LEGACY_VERSIONS[0] and not self.launch.url:
             members = {VERSION_KEY: quote(UNSPOKEN), CAPABILITIES_KEY: self._able, INFO_KEY: ABOUT}
             try:
                 enveloped = edited(params, add={"_meta": obj(members)})
-                return self.conversation.request("initialize", enveloped, deadline)
+                return self.connection.request("initialize", enveloped, deadline)
             except Refusal as refusal:
                 self._knows_envelopes = mentions_modern(refusal.answer)
                 if not self._knows_envelopes:
                     raise
-        return self.conversation.request("initialize", params, deadline)
+        return self.connection.request("initialize", params, deadline)
 
     def _refusal_fault(self, refusal: Refusal) -> str:
         """Note what a refusal tells of the era; return what is wrong with the server."""
-        if not self.conversation.is_modern:
+        if not self.connection.is_modern:
             self.handshake = not knows_no_handshake(refusal.answer)
             self.modern = speaks_modern(refusal.answer)
             return str(refusal)
         self.modern = refusal.code in MODERN_CODES
         if refusal.code != UNSUPPORTED_VERSION:
             return str(refusal)
-        data = _object(_object(refusal.answer.value("error")).get("data"))
-        return _stranger(data.get("supported"), (MODERN_VERSION,))
+        data = members_of(members_of(refusal.answer.value("error")).get("data"))
+        return _unknown_versions(data.get("supported"), (MODERN_VERSION,))
 
     def _introduced(self, about: Json) -> str:
         """Take down what the server says of itself; return what is wrong with it, or ""."""
-        talk = self.conversation
+        connection = self.connection
         spoken = _list(about.get("supportedVersions"))
-        versions = (MODERN_VERSION,) if talk.is_modern else LEGACY_VERSIONS
-        if not talk.is_modern:
+        versions = (MODERN_VERSION,) if connection.is_modern else LEGACY_VERSIONS
+        if not connection.is_modern:
             spoken = [about["protocolVersion"]]
             self.modern = MODERN_VERSION in spoken
             self.handshake = not self.modern
         if not any(version in versions for version in spoken):
-            return _stranger(spoken, versions)
+            return _unknown_versions(spoken, versions)
         instructions = about.get("instructions")
         self.introduction = ChildSnapshot(
-            name=talk.name,
+            name=connection.name,
             protocol=about["protocolVersion"],
             transport=self.launch.transport if self.launch.url else "",
-            info=_object(about.get("serverInfo")),
-            capabilities=_object(about.get("capabilities")),
+            info=members_of(about.get("serverInfo")),
+            capabilities=members_of(about.get("capabilities")),
             instructions=instructions if isinstance(instructions, str) else None,
         )
         odd = unreadable(
             [self.introduction.info, self.introduction.capabilities, self.introduction.instructions]
         )
-        what = f"answered {talk.greeting} with {odd}, which strict clients refuse"
+        what = f"answered {connection.greeting} with {odd}, which strict clients refuse"
         return what if odd else ""
 
     def may_be_modern(self) -> bool:
@@ -187,14 +187,14 @@ class Collector:
         It is asked for that, and may be of no further use. One behind a URL is not: to speak to it
         without a handshake takes no process.
         """
-        talk = self.conversation
-        if talk.is_modern or self.launch.transport == "sse":
+        connection = self.connection
+        if connection.is_modern or self.launch.transport == "sse":
             return False
         if self.launch.url or self._knows_envelopes:
             return True
         params = obj(_meta=envelope(self._able, ABOUT, "", ""))
         try:
-            answer = talk.request("server/discover", params, TIME.now() + MODERN_SECONDS)
+            answer = connection.request("server/discover", params, TIME.now() + MODERN_SECONDS)
         except Refusal as refusal:
             return mentions_modern(refusal.answer)
         except (Silence, Fault):
@@ -203,13 +203,13 @@ class Collector:
 
     # Its lists
 
-    def offers(self, tools: list[Json], fault: BadList | None = None) -> ChildSnapshot:
+    def snapshot(self, tools: list[Json], fault: BadList | None = None) -> ChildSnapshot:
         """Return what the server offers, now that its tools are read, or why they are not.
 
         Raises:
             Fault: it is gone, or gives no list at all.
         """
-        server = self.conversation.server
+        server = self.connection.server
         if server.noise:
             self.remarks.append(server.noise_remark())
         others = {kind.name: self._others(kind) for kind in KINDS if kind is not TOOLS}
@@ -223,34 +223,34 @@ class Collector:
         lists: dict[str, Any] = {"tools": tuple(tools), **others}
         return replace(self.introduction, hints=self._hints, refused=refused, **lists)
 
-    def at_rest(self, patience: float) -> tuple[list[Json], float | None]:
+    def settled_tools(self, patience: float) -> tuple[list[Json], float | None]:
         """Read the tools once no change comes; also return for how many seconds they changed.
 
         `patience` is how long to wait for news of a list that is not empty, in seconds. At most
         two readings, whatever the server announces.
         """
-        talk = self.conversation
+        connection = self.connection
         began = TIME.now()
         tools = self._items(TOOLS, self._seconds)
         declared = self.introduction.capabilities.get("tools")
         # A modern list is not settling: it may depend on no connection and on no capability
         # (specification 2026-07-28, the lists), and only listeners are notified of changes.
-        if declared is None or talk.is_modern:
+        if declared is None or connection.is_modern:
             return tools, None
         hinted = isinstance(declared, dict) and declared.get("listChanged") is True
         last: float | None = None
         end = TIME.now() + LONGEST
         wait = patience if tools and hinted else 0.0 if tools else LONGEST
-        while talk.changed(min(wait, end - TIME.now())):
+        while connection.changed(min(wait, end - TIME.now())):
             last, wait = TIME.now(), QUIET
         if last is None:
             # The stream for such news is opened after the handshake: by then it may be no news.
             missed = hinted and bool(self.launch.url)
             return tools, 0.0 if missed else None
-        before = talk.changes
+        before = connection.changes
         again = self._items(TOOLS, self._seconds)
         # News that comes with every reading, of a list that stays the same, is no news.
-        moved = dumps(again) != dumps(tools) or talk.changes == before
+        moved = dumps(again) != dumps(tools) or connection.changes == before
         return again, last - began if moved else None
 
     def _others(self, kind: Kind) -> tuple[Json, ...]:
@@ -272,7 +272,7 @@ class Collector:
         """
         if not kind.is_declared(self.introduction.capabilities):
             return []
-        redact, is_modern = self.launch.redact, self.conversation.is_modern
+        redact, is_modern = self.launch.redact, self.connection.is_modern
         over_http = self.launch.transport == "streamable-http"
         without = LEGACY_ONLY if kind is TOOLS and is_modern else ()
         listing = Listing(kind, "", is_modern=is_modern, over_http=over_http, without=without)
@@ -301,14 +301,14 @@ class Collector:
     def _read(self, listing: Listing, deadline: float) -> None:
         """Read all pages of a list."""
         while listing.wanted is not None:
-            page = self.conversation.request(listing.kind.method, listing.wanted, deadline)
+            page = self.connection.request(listing.kind.method, listing.wanted, deadline)
             answer = page.json("result")
             listing.take(answer.text)
-            if self.conversation.is_modern:
+            if self.connection.is_modern:
                 self._hints = merged_hints(self._hints, answer.value)
 
 
-def _stranger(versions: Any, known: tuple[str, ...]) -> str:
+def _unknown_versions(versions: Any, known: tuple[str, ...]) -> str:
     """Say that a server speaks these versions, and none that is known."""
     spoken = _list(versions)
     if not spoken:
@@ -339,10 +339,6 @@ def merged_hints(hints: Json, page: Json) -> Json:
     if scope in ("public", "private"):
         merged["cacheScope"] = "private" if "private" in (scope, hints.get("cacheScope")) else scope
     return merged
-
-
-def _object(value: object) -> Json:
-    return value if isinstance(value, dict) else {}
 
 
 def _list(value: object) -> list[object]:
