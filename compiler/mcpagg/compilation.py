@@ -1,16 +1,16 @@
-"""What comes of a compilation: the text of the emitted file, and what it is made of."""
+"""What comes of a compilation: the text of the emitted file, and the data in it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from mcpagg.job import Job
 from mcpagg.options import Options
 from mcpagg.passes.emission.recorded import NOTHING, Contents, Rows
 from mcpagg.passes.environment.pins import Pin
-from mcpagg.problems import CompileError
 from mcpagg.snapshot import Snapshot
 from mcpagg.spec import LeftOut, ProxySpec
 
@@ -24,13 +24,11 @@ if TYPE_CHECKING:
 class Earlier:
     """What FILE says of its servers, for a comparison with what is compiled now.
 
-    `renamed` {old name: new name} has the servers that only have another name now; `text_of`
-    returns the text that contents would be compiled to with the options of now.
+    `renamed` {old name: new name} has the servers that only have another name now.
     """
 
     contents: Contents = NOTHING
     renamed: Mapping[str, str] = field(default_factory=dict)
-    text_of: Callable[[Contents], str] = lambda contents: ""
 
     @property
     def snapshot(self) -> Snapshot:
@@ -40,7 +38,7 @@ class Earlier:
 
 @dataclass(frozen=True, slots=True)
 class ProxyData:
-    """What an emitted file is made of, for the other forms of it too (a report, an extension, …).
+    """The data of an emitted file, for the other forms of it too (a report, an extension, …).
 
     `rows` is the launch table as the file has it; `spec` has an entry for each row. `listed` is the
     snapshot with overlays applied: as clients see it.
@@ -55,11 +53,10 @@ class ProxyData:
 
 @dataclass(frozen=True)
 class Compilation:
-    """The text of the emitted file, what it is made of, and what there was to say about it."""
+    """The text of the emitted file, the data in it, and what there is to say about it."""
 
-    name: str
+    job: Job
     text: str
-    options: Options
     data: ProxyData
     absent: tuple[LeftOut, ...] = ()
     """Entries of the config that were not compiled."""
@@ -68,6 +65,16 @@ class Compilation:
     pins: tuple[Pin, ...] = ()
     """Servers that were asked and whose package has no exact version."""
     earlier: Earlier = field(default_factory=Earlier)
+
+    @property
+    def name(self) -> str:
+        """The proxy's own name."""
+        return self.job.name
+
+    @property
+    def options(self) -> Options:
+        """The options that the file records."""
+        return self.job.options
 
     @property
     def servers(self) -> dict[str, list[str]]:
@@ -89,15 +96,6 @@ class Compilation:
         """Entries of the config that are no part of the proxy, and why."""
         failed = dict.fromkeys(self.data.snapshot.failed, "failed")
         return failed | {entry.name: entry.why for entry in self.absent}
-
-    @cached_property
-    def earlier_text(self) -> str:
-        """What the snapshot of FILE would be compiled to now, "" if it has none that fits."""
-        try:
-            contents = self.earlier.contents
-            return self.earlier.text_of(contents) if contents.rows else ""
-        except CompileError:  # the options of now do not fit it
-            return ""
 
     @cached_property
     def costs(self) -> tuple[Cost, ...]:

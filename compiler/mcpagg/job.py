@@ -1,4 +1,4 @@
-"""What is to be compiled, and who hears how that goes."""
+"""What is to be compiled, and who is told how that goes."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
 
 class Listener:
-    """Hears how a compilation goes, as soon as it is known; this one takes no notice.
+    """Is told how a compilation goes, as soon as that is known; this one ignores it all.
 
-    What it hears may be why a later pass fails.
+    What it is told may be why a later pass fails.
     """
 
     def warn(self, problems: Sequence[Problem], servers: Collection[str] = ()) -> None:
-        """Hear warnings; `servers` are the paths of the entries that they may be about."""
+        """Take warnings; `servers` are the paths of the entries that they may be about."""
 
     def failed(self, failures: Sequence[Problem], advice: str) -> None:
-        """Hear which servers failed, and what helps."""
+        """Take the servers that failed, and what helps."""
 
     def progress(self, server: str, text: str) -> None:
-        """Hear what came of a server, "" for all of them."""
+        """Take what came of a server, "" for all of them."""
 
     def waiting(self, awaited: Sequence[Awaited]) -> None:
-        """Hear, about once in a second, which servers are still awaited."""
+        """Take, about once in a second, the servers that are still awaited."""
 
 
 SILENT = Listener()
@@ -70,7 +70,7 @@ class Job:
 
     @property
     def may_use_cache(self) -> bool:
-        """Whether what servers said in a run that failed will do: see `kept`.
+        """Whether answers from a run that failed may be used: see `cache`.
 
         What is to be compared, or renewed by name, is asked; what may be secret is not kept.
         """

@@ -101,6 +101,11 @@ class Snapshot:
         return {child.name: child for child in self.children}
 
     @property
+    def versions(self) -> dict[str, str]:
+        """The version of the package that was started for each child; see `ChildSnapshot.ran`."""
+        return {child.name: child.ran for child in self.children}
+
+    @property
     def with_handshakes(self) -> Snapshot:
         """This snapshot with what the children declare to clients with a handshake."""
         return replace(

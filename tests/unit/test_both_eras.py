@@ -12,7 +12,7 @@ from core import World, enveloped, plan, request, tool
 
 from mcpagg.options import Options
 from mcpagg.passes.config import read_config
-from mcpagg.passes.discovery.eras import of_both
+from mcpagg.passes.discovery.inquiry import of_both
 from mcpagg.passes.emission.recorded import Contents
 from mcpagg.passes.environment.relocation import launch_rows
 from mcpagg.passes.linking.linking import Linked, link

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mcpagg.compiling import earlier_text
 from mcpagg.jsontext import at_pointer
 from mcpagg.literal import json_text
 from mcpagg.passes.emission.output import difference, differs
@@ -115,7 +116,7 @@ def review(
     now = Contents(result.data.rows, result.data.snapshot)
     changes = [*compare(before, now, names)]
     labels = since or f"{file} (on disk)", str(file) if since else f"{file} (compiled now)"
-    compilers, rest = difference(labels, old, result.earlier_text or result.text)
+    compilers, rest = difference(labels, old, earlier_text(result) or result.text)
     if compilers:
         changes.append(Change("runtime", "", "proxy", "", "", NOT_COMPARED, *compilers))
     if rest or not changes:
