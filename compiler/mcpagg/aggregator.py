@@ -112,7 +112,6 @@ class Aggregator:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """End all connections, and every process that was started."""
         tasks = self._open()
         self._tasks = None
         self._closing.set()
@@ -129,7 +128,6 @@ class Aggregator:
         return self._tasks
 
     def _failed(self) -> list[str]:
-        """Return the servers that failed, in the order of the config."""
         return [server.name for server in self._spec.servers if server.name in self.faults]
 
     async def list_tools(self) -> list[Json]:

@@ -68,12 +68,10 @@ class Compilation:
 
     @property
     def name(self) -> str:
-        """The proxy's own name."""
         return self.job.name
 
     @property
     def options(self) -> Options:
-        """The options that the file records."""
         return self.job.options
 
     @property
@@ -87,13 +85,12 @@ class Compilation:
 
     @property
     def is_portable(self) -> bool:
-        """Whether every tool's name is portable as it is."""
         tools = self.data.linked.routes["tools"]
         return all(name == portable for name, (_, _, portable) in tools.items())
 
     @property
     def left_out(self) -> dict[str, str]:
-        """Entries of the config that are no part of the proxy, and why."""
+        """Entries of the config that are not part of the proxy, and why."""
         failed = dict.fromkeys(self.data.snapshot.failed, "failed")
         return failed | {entry.name: entry.why for entry in self.absent}
 

@@ -54,11 +54,9 @@ class _Requests(ObjectSendStream[SessionMessage]):
         await self._stream.send(item)
 
     async def send_eof(self) -> None:
-        """Say that nothing follows."""
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the stream."""
         await self._stream.aclose()
 
 
@@ -77,13 +75,11 @@ class _Answers(ObjectReceiveStream[Item]):
         return getattr(self._stream, "last_context", None)
 
     async def receive(self) -> Item:
-        """Return the next item."""
         while not self._read:
             self._read.extend(self._items(await self._stream.receive()))
         return self._read.popleft()
 
     async def aclose(self) -> None:
-        """Close the stream."""
         await self._stream.aclose()
 
     def _items(self, item: Item) -> list[Item]:
@@ -117,12 +113,11 @@ class _Answers(ObjectReceiveStream[Item]):
         return [SessionMessage(_message(answer)) for answer in ended]
 
     def _is_unmatched(self, message: Message) -> bool:
-        """Whether a message is an answer to nobody knows which request."""
+        """Whether a message is an answer without an id of ours."""
         is_one = message.is_response and message.number < FIRST_ID
         return is_one and not self._requests.unasked.takes(message)
 
     def _settle(self, number: int) -> None:
-        """Note that a request is answered."""
         if number in self._requests.in_flight:
             self._requests.in_flight.discard(number)
             self._requests.unasked.settled()

@@ -65,7 +65,6 @@ class Job:
 
     @property
     def options(self) -> Options:
-        """The options that the file records."""
         return self.source.options
 
     @property

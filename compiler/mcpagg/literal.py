@@ -70,7 +70,6 @@ def json_text(value: Any, width: int = WIDTH) -> str:
 
 
 def json_line(value: Any) -> str:
-    """Return the JSON text of a value on one line."""
     return dumps(value, quote=_json_string)
 
 
@@ -97,7 +96,6 @@ def list_text(items: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _members(value: Mapping[str, Any], indent: int, width: int) -> str:
-    """Return the members of an object, each on lines of its own."""
     texts = [f"{_json_string(k)}: {_laid_out(v, indent, width)}" for k, v in value.items()]
     return (",\n" + " " * indent).join(texts)
 
@@ -135,7 +133,6 @@ def _holds_more(value: Any) -> bool:
 
 
 def comment(text: str) -> str:
-    """Return text that is safe within one comment line."""
     return HIDDEN.sub(_escaped, text)
 
 

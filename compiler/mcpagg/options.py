@@ -282,5 +282,5 @@ def commands(source: Source, output: str) -> Commands:
 
 
 def _operand(path: str, given: str) -> str:
-    """Return a path that is not taken for an option; a lone dash stays, if it was given as one."""
+    """Return a path that cannot be taken for an option; "-" stays if it was given as such."""
     return f"./{path}" if path.startswith("-") and given != "-" else path

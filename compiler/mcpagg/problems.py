@@ -60,7 +60,7 @@ def folded(problems: Iterable[Problem], servers: Collection[str] = ()) -> list[P
 
 
 def is_within(place: str, path: str) -> bool:
-    """Tell whether a JSON path is another one, or leads from it."""
+    """Whether a JSON path is another one, or leads from it."""
     return place == path or place.startswith((f"{path}.", f"{path}["))
 
 

@@ -73,7 +73,6 @@ class ChildSnapshot:
         return (self.protocol, *([self.handshake["protocolVersion"]] if self.handshake else ()))
 
     def items(self, kind: Kind) -> tuple[Json, ...]:
-        """Return one of its lists."""
         items: tuple[Json, ...] = getattr(self, kind.name)
         return items
 
@@ -92,12 +91,10 @@ class Snapshot:
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of the children whose answers it has."""
         return frozenset(child.name for child in self.children)
 
     @property
     def by_name(self) -> dict[str, ChildSnapshot]:
-        """The children whose answers it has, by their names."""
         return {child.name: child for child in self.children}
 
     @property

@@ -32,7 +32,6 @@ class Mask:
     unexpand: bool = False
 
     def row(self) -> dict[str, Any]:
-        """Return what the launch table holds of it."""
         return {"value": self.value, "expand": self.expand, "unexpand": self.unexpand}
 
 
@@ -62,7 +61,7 @@ class Pattern(NamedTuple):
 
     @property
     def names_server(self) -> bool:
-        """Whether it is meant for the tools of that server, by its name."""
+        """Whether it names that server, so that it is meant for its tools."""
         return self.text.startswith((self.prefix, escape(self.prefix)))
 
 
@@ -114,7 +113,6 @@ class ServerSpec:
         )
 
     def row(self) -> dict[str, Any]:
-        """Return what the launch table holds of it, references as written; see launch.prepare."""
         row: dict[str, Any] = {"command": self.command, "args": [*self.args], "env": {**self.env}}
         if self.transport != "stdio":
             row = {"transport": self.transport, "url": self.url, "headers": {**self.headers}}
@@ -210,12 +208,10 @@ class ProxySpec:
 
     @property
     def rows(self) -> dict[str, dict[str, Any]]:
-        """The row of each server, by its name: see `ServerSpec.row`."""
         return {server.name: server.row() for server in self.servers}
 
     @property
     def paths(self) -> dict[str, str]:
-        """The JSON path of each server's entry, by its name."""
         return {server.name: server.path for server in self.servers}
 
     def launches(

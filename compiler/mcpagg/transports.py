@@ -87,7 +87,7 @@ async def _streamable_http(launch: Launch, auth: httpx2.Auth) -> AsyncGenerator[
 
 
 async def _shorten_delete(request: httpx2.Request) -> None:
-    """Give the end of a session little time: closing must not depend on the server."""
+    """Limit the request that ends a session: closing must not depend on the server."""
     if request.method == "DELETE":
         request.extensions = {**request.extensions, "timeout": DELETE_TIMEOUT.as_dict()}
 

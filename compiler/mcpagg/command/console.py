@@ -44,16 +44,15 @@ class Console(Listener):
         self._failures: tuple[Line, ...] = ()
 
     def warn(self, problems: Sequence[Problem], servers: Collection[str] = ()) -> None:
-        """Tell warnings, those that say the same of one key of several servers as one."""
+        """Print warnings; those that are alike for one key of several servers are one line."""
         warnings = problems if self._verbose else folded(problems, servers)
         self._tell([Line(f"  warning: {problem}") for problem in warnings])
 
     def failed(self, failures: Sequence[Problem], advice: str) -> None:
-        """Keep what is told last: see `tell_failures`."""
+        """Keep the failures, which are printed last: see `tell_failures`."""
         self._failures = tuple(failure_lines(failures, advice))
 
     def tell_failures(self) -> None:
-        """Tell which servers failed, if any did."""
         self._tell(self._failures)
         self._failures = ()
 
@@ -75,7 +74,6 @@ class Console(Listener):
                 say(f"{fault.source}: {fault.advice}")
 
     def progress(self, server: str, text: str) -> None:
-        """Tell what came of a server, or of all."""
         if not self._quiet or not server:
             style = "removed" if text.startswith("failed") else ""
             self._tell([Line(f"  {server}: {text}" if server else text, style)], named=False)

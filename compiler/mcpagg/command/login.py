@@ -241,7 +241,6 @@ class _Provider(OAuthClientProvider):
             )
 
     async def _send_off(self, url: str) -> None:
-        """Send a person to the authorization server."""
         self.refuse_unsafe(url)
         await self._redirect.send(url)
 
@@ -360,7 +359,7 @@ class _Redirect:
         )
 
     def _doubt(self) -> None:
-        """Say once that what came is not believed: another program or page may try its luck."""
+        """Say once that a request was not believed: another program or page may guess."""
         if not self._has_told:
             self._has_told = True
             what = "a request came back with a `state` that is not of this login"

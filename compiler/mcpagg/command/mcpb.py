@@ -44,7 +44,6 @@ _LISTED = 10
 
 
 def pack(result: Compilation) -> bytes:
-    """Return the extension of a compilation."""
     archive = io.BytesIO()
     manifest = json.dumps(_manifest(result), indent=2) + "\n"
     with zipfile.ZipFile(archive, "w") as members:
@@ -58,7 +57,7 @@ def pack(result: Compilation) -> bytes:
 
 
 def held(archive: bytes) -> dict[str, bytes]:
-    """Return what an extension holds, by its names."""
+    """Return the contents of an extension, by the names of its members."""
     with zipfile.ZipFile(io.BytesIO(archive)) as members:
         return {name: members.read(name) for name in members.namelist()}
 

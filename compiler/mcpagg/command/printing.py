@@ -88,7 +88,7 @@ def give(data: bytes) -> None:
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Whether somebody watches a standard stream, which is None where it is closed."""
+    """Whether a standard stream, None where it is closed, is a terminal."""
     return stream is not None and stream.isatty()
 
 
@@ -119,7 +119,7 @@ def _write(stream: TextIO | None, data: bytes) -> str:
 
 
 def _abandon(stream: TextIO) -> None:
-    """Let what is left in a stream's buffers go nowhere when Python closes it."""
+    """Discard what is left in a stream's buffers, which Python would write when it closes it."""
     descriptor = os.open(os.devnull, os.O_WRONLY)
     os.dup2(descriptor, stream.fileno())
     os.close(descriptor)

@@ -104,14 +104,14 @@ def compare(file: Path, result: Compilation, chosen: Run, again: str) -> None:
 
 
 def _holds_alike(file: Path, result: Compilation) -> bool:
-    """Whether an extension holds what it would now: zlib may have compressed it otherwise."""
+    """Whether the contents of an extension are as compiled now, however zlib compressed them."""
     from mcpagg.command.mcpb import held, pack
 
     return held(file.read_bytes()) == held(pack(result))
 
 
 def _before(file: Path, chosen: Run) -> tuple[Path, str]:
-    """Return what FILE is compared with, and what that is called where it is another file."""
+    """Return the file to compare with, and its name where it is not FILE, else ""."""
     if chosen.against:
         return Path(chosen.against), Path(chosen.against).name
     return file, ""

@@ -52,7 +52,7 @@ class Subject(NamedTuple):
     name: str = ""
 
     def became(self, class_: str, what: str) -> Change:
-        """Return a change of all of it."""
+        """Return a change of the subject as a whole."""
         return Change(class_, *self, what=what)
 
     def change(
@@ -75,7 +75,7 @@ class Subject(NamedTuple):
             yield from self.change(class_, place, before, after)
 
     def hidden(self, value: Any) -> Iterator[Change]:
-        """Yield a change for each text that hides characters, of what is new as a whole."""
+        """Yield a change for each text of a new value that hides characters."""
         for place, text in strings(value):
             if characters := hidden_characters(text):
                 yield Change("hidden", *self, place, f"has {described(characters)}", after=text)

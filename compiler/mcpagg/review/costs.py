@@ -38,17 +38,14 @@ class Cost:
 
     @property
     def bytes(self) -> int:
-        """The bytes of all its tools."""
         return sum(self.tools.values())
 
     @property
     def tokens(self) -> int:
-        """An estimate of the tokens."""
         return tokens(self.bytes)
 
 
 def tokens(size: int) -> int:
-    """Return about how many tokens so many bytes are, rounded up."""
     return -(-size // BYTES_PER_TOKEN)
 
 

@@ -62,7 +62,7 @@ def visible(text: str) -> str:
 
 
 def in_short(text: str, longest: int = LONGEST) -> str:
-    """Return a text as `visible` does, of a long one the beginning: names may be of any length."""
+    """Return `visible` text, cut where it is too long: names may be of any length."""
     line = visible(text)
     return line if len(line) <= longest else f"{line[:longest]}… ({len(line):,} characters)"
 
@@ -106,7 +106,6 @@ def apart(changes: Iterable[Change]) -> tuple[list[Change], list[list[Change]]]:
 
 
 def is_whole_item(change: Change) -> bool:
-    """Whether an item came or went."""
     return change.class_ in SIGNS and change.kind not in APART
 
 

@@ -42,7 +42,6 @@ def _key(value: Any) -> str:
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a number of JSON."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -92,7 +91,6 @@ def _have_other_values(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool
 
 
 def has_choices(schema: Mapping[str, Any]) -> bool:
-    """Whether a schema has alternatives."""
     return any(name in schema for name in CHOICES)
 
 
@@ -137,7 +135,6 @@ def as_object(schema: Any) -> dict[str, Any]:
 
 
 def allows_all(schema: Any) -> bool:
-    """Whether any value fits a schema."""
     return schema is True or schema == {}
 
 

@@ -113,7 +113,7 @@ def _code(text: str) -> str:
 
 
 def _own_text(text: str) -> str:
-    """Return text of ours as it is, and in a code span whatever may hold that of a server."""
+    """Return our own text as it is; what may hold text of a server, as a code span."""
     return text if _OURS.fullmatch(text) else _code(text)
 
 

@@ -63,7 +63,6 @@ class Review:
 
     @property
     def fails(self) -> bool:
-        """Whether a change counts."""
         return any(change.class_ in self.counting for change in self.changes)
 
     @property
@@ -85,7 +84,6 @@ class Review:
         return f"{self.file}: {count(len(self.changes), 'change')}{since}"
 
     def headline(self) -> str:
-        """Say in one line how much has changed, and of which classes."""
         classes = ", ".join(f"{number} {class_}" for class_, number in self.numbers.items())
         return f"{self.outcome()} ({classes})" if classes else self.outcome()
 

@@ -61,7 +61,6 @@ class SchemaChange(NamedTuple):
     after: Any = ABSENT
 
     def class_for(self, *, output: bool) -> str:
-        """Return its class, in what a tool takes or in what it returns."""
         return EFFECTS[self.effect][output]
 
 

@@ -19,7 +19,6 @@ ABSENT: Final = _Absent()
 
 
 def alike(before: Any, after: Any) -> bool:
-    """Whether two values are equal, or both ABSENT."""
     if before is ABSENT or after is ABSENT:
         return before is after
     return equal(before, after)

@@ -149,7 +149,7 @@ def _leaves(
 
 
 def _restricts(keys: tuple[str, ...], value: Any) -> bool:
-    """Tell whether a value restricts by the names of its keys; the last of them that does counts.
+    """Whether a value restricts by the names of its keys; the last of them that does counts.
 
     What is allowed among permissions is what the client does not ask for. A list called `tools`
     is that of the only ones.
@@ -167,7 +167,7 @@ def _restricts(keys: tuple[str, ...], value: Any) -> bool:
 def _switches_off(
     keys: tuple[str, ...], value: Any, dialect: Dialect, servers: Collection[str]
 ) -> bool:
-    """Tell whether a switch is off for one of the servers, or for one of its tools."""
+    """Whether a switch is off for one of the servers, or for one of its tools."""
     if len(keys) > 1 and keys[-2] in servers and keys[-1] in SWITCHES:
         return SWITCHES[keys[-1]] is value
     return value is False and names_one(keys[-1], servers, dialect.naming)
@@ -176,7 +176,7 @@ def _switches_off(
 def _concerns(
     keys: tuple[str, ...], value: Any, dialect: Dialect, servers: Collection[str]
 ) -> bool:
-    """Tell whether what restricts concerns the servers: by its path, or by what it names."""
+    """Whether what restricts concerns the servers: by its path, or by what it names."""
     parts = {part for key in keys for part in key.split(".")}.difference(servers)
     if any(map(is_clients_own, parts)):
         return False

@@ -103,7 +103,7 @@ def _candidates(document: dict[str, Any], path: Path) -> list[tuple[Dialect, lis
 
 
 def _lists(section: Section) -> bool:
-    """Tell whether a container describes servers to install, and none to start."""
+    """Whether a container describes servers to install, and none to start."""
     members = _members(section.value) if isinstance(section.value, dict | list) else []
     described = [
         isinstance(member, dict) and bool(OF_CATALOGUES & member.keys()) for member in members
@@ -112,7 +112,7 @@ def _lists(section: Section) -> bool:
 
 
 def _may_hold_servers(value: Any) -> bool:
-    """Tell whether at least half of the members of a container are objects, as servers are."""
+    """Whether at least half of the members of a container are objects, as servers are."""
     if not isinstance(value, dict | list):
         return False
     objects = [member for member in _members(value) if isinstance(member, dict)]
@@ -124,7 +124,7 @@ def _members(value: dict[str, Any] | list[Any]) -> list[Any]:
 
 
 def _fits(dialect: Dialect, document: dict[str, Any], path: Path) -> bool:
-    """Tell whether the file's name, schema or keys are the dialect's, if it asks for any."""
+    """Whether the file's name, schema or keys are the dialect's, if it asks for any."""
     if not dialect.files and not dialect.signs:
         return True
     if dialect.signs and dialect.signs <= document.keys():
@@ -255,7 +255,6 @@ def _bare_map(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_entry(value: Any) -> bool:
-    """Tell whether a value looks like a server's entry."""
     return isinstance(value, dict) and any(
         key in KEYS and KEYS[key].field in ("command", "url") and isinstance(member, str | list)
         for key, member in value.items()

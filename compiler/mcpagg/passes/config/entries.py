@@ -256,12 +256,11 @@ class _Entry:
 
 
 def spelled(transport: str) -> str:
-    """Return how the tables spell a transport."""
     return re.sub(r"[-_ ]", "", transport.lower())
 
 
 def is_provided(entry: Any, dialect: Dialect) -> bool:
-    """Tell whether only its own client can start the server of an entry."""
+    """Whether only its own client can start the server of an entry."""
     if not isinstance(entry, dict):
         return False
     types = [entry.get(key) for key, meaning in KEYS.items() if meaning.field == "transport"]
@@ -275,14 +274,14 @@ def is_provided(entry: Any, dialect: Dialect) -> bool:
 
 
 def _is_blank(value: Any, meaning: Key) -> bool:
-    """Tell whether a value says nothing; an empty list of tools does."""
+    """Whether a value is as good as absent; an empty list of tools is not."""
     if isinstance(value, str):
         return not value.strip()
     return meaning.field == "command" and value == []
 
 
 def _agree(first: Any, second: Any) -> bool:
-    """Tell whether two keys of one field can both be meant."""
+    """Whether two keys of one field can both be meant."""
     if isinstance(first, dict):
         return all(first[name].text == second[name].text for name in first.keys() & second.keys())
     if isinstance(first, tuple) and first and isinstance(first[0], Written):

@@ -37,7 +37,6 @@ class Place:
     warnings: list[Problem] = field(default_factory=list)
 
     def at(self, key: str | int) -> Place:
-        """Return the place of member `key` of the value that stands here."""
         return Place(step(self.path, key), self.errors, self.warnings)
 
     def error(self, what: str, remedy: str = "") -> None:

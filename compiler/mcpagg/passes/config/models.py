@@ -112,7 +112,6 @@ def _near(target: str, info: ValidationInfo) -> str:
 
 
 def _servers(info: ValidationInfo) -> Collection[str]:
-    """Return the names of all servers of the config."""
     return info.context or ()
 
 
@@ -361,11 +360,9 @@ class Config(_Open):
 
 
 def schema_of(shape: Any) -> dict[str, Any]:
-    """Return the JSON Schema of a model, or of what is made of models."""
     return TypeAdapter(shape).json_schema(schema_generator=_Schema)
 
 
 def config_schema() -> str:
-    """Return the JSON Schema of a config, as text for an editor."""
     schema = {"$schema": _Schema.schema_dialect, **schema_of(Config), "title": "mcpagg"}
     return json.dumps(schema, indent=2)

@@ -69,7 +69,7 @@ _OWN_TOOLS = frozenset(
 
 
 def is_clients_own(name: str) -> bool:
-    """Tell whether a name, with a rule in parentheses behind it perhaps, is no server's tool."""
+    """Whether a name, perhaps with a rule in parentheses, is that of a client's own tool."""
     name = name.partition("(")[0]
     snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().removesuffix("_tool")
     return name.startswith(("builtin:", "@builtin")) or snake in _OWN_TOOLS
@@ -175,7 +175,6 @@ def withheld(value: Any, at: Place) -> list[Pattern]:
 
 
 def asked(value: Any, at: Place) -> list[Pattern]:
-    """Read a list of globs of tools that the client asks before."""
     globs = _globs(value, at) if isinstance(value, list) else ()
     return [Pattern(glob, "asked", place) for glob, place in globs]
 
@@ -237,7 +236,7 @@ def refuse_unplaced(
 
 
 def names_one(name: str, servers: Collection[str], naming: Collection[Naming] = ()) -> bool:
-    """Tell whether a name is that of one of the servers, or of a tool of one for some client."""
+    """Whether a name is that of one of the servers, or of a tool of one for some client."""
     if name in servers:
         return True
     if is_clients_own(name):
@@ -274,13 +273,13 @@ def own_globs(glob: str, server: str, naming: Collection[Naming]) -> list[str]:
 
 
 def _overlap(glob: str, other: str) -> bool:
-    """Tell whether two globs may fit one tool: one of them fits the other."""
+    """Whether two globs may fit one tool: one of them fits the other."""
     first, second = (pattern.replace(_ANY_SIGN, "_") for pattern in (glob, other))
     return fnmatchcase(first, other) or fnmatchcase(second, glob)
 
 
 def _prefix(glob: str, server: str, naming: Collection[Naming]) -> str:
-    """Return what a server's tools begin with in the form of name that a glob is written in."""
+    """Return what a server's tools begin with in the naming that a glob is written in."""
     prefixes = [form.prefix.replace("{}", form.spelled(server)) for form in naming]
     return next(
         (prefix for prefix in prefixes if glob.startswith((prefix, escape(prefix)))), prefixes[0]

@@ -289,7 +289,6 @@ def _renamed(value: Any, at: Place) -> tuple[str, str | None] | None:
 
 
 def withheld(value: Any, at: Place) -> Filter | None:
-    """Read a list of the tools to hide."""
     names = scalars(value, at)
     return None if names is None else Filter(hide=tuple(name.text for name in names))
 
@@ -368,7 +367,6 @@ def nested(value: Any, at: Place) -> bool | None:
 
 
 def switch(value: Any, at: Place) -> bool | None:
-    """Read a boolean."""
     if isinstance(value, bool):
         return value
     at.error(f"expected true or false, found {kind(value)}")

@@ -344,7 +344,7 @@ def _project(folder: Path, is_own: bool) -> Path:
 
 
 def _called(folder: Path, project: Path) -> str:
-    """Return what the folder that paths are meant from is called in messages."""
+    """Return the name in messages of the folder that paths are meant from."""
     if project == folder:
         return "the folder of the config"
     return f"the folder that holds `{folder.absolute().relative_to(project).parts[0]}`"

@@ -76,7 +76,7 @@ def _nothing_left(wanted: list[RawEntry], on: list[RawEntry], root: Place) -> No
 
 
 def _is_off(entry: RawEntry, dialect: Dialect, root: Place) -> bool:
-    """Tell whether the client switches the server off: in its entry, or in a list beside it."""
+    """Whether the client switches the server off: in its entry, or in a list beside it."""
     if isinstance(entry.value, dict) and any(list(_switches(entry.value, dialect, entry.place))):
         return True
     for path, runs in SERVER_LISTS.items():
@@ -100,7 +100,7 @@ def _switches(
 
 
 def _is_listed(entry: RawEntry, listed: list[Any], dialect: Dialect, runs: bool) -> bool:
-    """Tell whether a list of the client has a server: by its name, or by Claude's rules.
+    """Whether a list of the client has a server: by its name, or by Claude's rules.
 
     A list of those that run which has rules for commands is for local servers a list of these
     alone; for remote ones it is so with URLs.

@@ -145,7 +145,6 @@ class ClientVariables:
         self._names: dict[str, str] = {}
 
     def unused(self) -> list[str]:
-        """Return the names of those of `defines` that no string asked for."""
         return [name for name in self.defines if name not in self._used]
 
     def rewrite(self, text: str, location: Location, at: Place) -> str:

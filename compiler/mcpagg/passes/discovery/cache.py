@@ -88,7 +88,6 @@ class Cache:
         return len(servers)
 
     def clear(self) -> None:
-        """Keep nothing any more."""
         with suppress(OSError):
             self.file.unlink(missing_ok=True)
 

@@ -78,11 +78,10 @@ class Inquiry:
 
     @property
     def alive(self) -> list[ProbeConnection]:
-        """Its connections that are not over."""
         return [connection for connection in [*self._connections] if not connection.server.is_over]
 
     def give_up(self) -> None:
-        """Let it be over as soon as its processes have ended in good order."""
+        """Start it no more, and end its connections in good order."""
         with self._starting:  # no start is under way any more
             self._is_given_up = True
         for connection in self.alive:

@@ -103,7 +103,6 @@ class Time:
     """The seconds that discovery counts, and how it waits."""
 
     def now(self) -> float:
-        """Return seconds that never run backwards."""
         return monotonic()
 
     def wait(self, changed: threading.Condition, seconds: float) -> None:
@@ -152,14 +151,13 @@ class StartedServer:
             self.installation = Installation(package, process.handle.pid, process.last_words)
 
     def close(self) -> None:
-        """End it, and all that is left of its group; returns when that is done."""
+        """End it, and all processes of its group; return when that is done."""
         self.process.silence()
         self.process.close()
         self.process.silent.wait(LAST_WORDS_SECONDS)
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is left of it."""
         return self.process.gone.is_set()
 
     @property
@@ -180,14 +178,14 @@ class StartedServer:
         return crashed(status) or not (self.spoke or named or not (words or self.noise))
 
     def version_that_runs(self) -> str:
-        """Return the version of the package that runs, "" if nobody knows, or its command says."""
+        """Return the version of the package that runs, "" if it is unknown or in the command."""
         package = self._package
         if package is None or package.is_exact or isinstance(self.process, RemoteConnection):
             return ""
         return version_that_runs(package, self.launch, self.process.handle.pid)
 
     def last_line(self) -> str:
-        """Return what it has said last, or else what it seems to be doing."""
+        """Return the last line of its stderr, or else what it seems to be doing."""
         words = self.process.last_words(ALL_LINES).rpartition("\n")[2]
         if not words and self.installation and self.installation.is_under_way():
             return f"{self.installation.package.launcher.words[0]} is installing it"
@@ -201,7 +199,7 @@ class StartedServer:
         return Fault(self.launch.redact(what), words, is_late=is_late)
 
     def end_fault(self, reason: str, method: str) -> Fault:
-        """Say that it has ended for a reason before it answered a method."""
+        """Say that it ended, and why, before it answered a method."""
         if isinstance(self.process, RemoteConnection):
             return Fault(reason, status=self.process.refused_with)
         noise = f"; it wrote something else than JSON-RPC to stdout: {self.noise}"
@@ -223,7 +221,7 @@ class StartedServer:
         return self.fault(f"{what}{noise} ({why})", is_late=True)
 
     def noise_remark(self) -> str:
-        """Say what it writes that is no message; a server behind a URL has no stdout."""
+        """Say what it writes that is no message; a remote server has no stdout."""
         where = "" if self.launch.url else " to stdout"
         return f"writes something else than JSON-RPC{where}: {self.noise}"
 
@@ -320,7 +318,7 @@ class ProbeConnection:
         self._changed.notify_all()
 
     def end(self, reason: str) -> None:
-        """Let whoever asks it wait no longer."""
+        """Note why no answer comes any more, so that nobody waits for one."""
         with self._changed:
             self.gone = self.gone or reason
             self._changed.notify_all()
@@ -336,7 +334,7 @@ class ProbeConnection:
             self.changes += 1
 
     def _reply(self, message: Message) -> Message:
-        """Answer a request of it, for a user who is not there."""
+        """Answer its request, for a user who is not there."""
         number, method = message.id_text, message.method or ""
         if method != "ping" and CLIENT_METHODS.get(method) not in self.declared:
             return failure(number, error(METHOD_NOT_FOUND, f"Method not found: {method}"))
@@ -354,13 +352,13 @@ class ProbeConnection:
     # What it is asked
 
     def notify(self, message: Message) -> None:
-        """Send what has no answer."""
+        """Send a notification."""
         with self._changed:
             self.connection.send(message)
             self._perform()
 
     def _perform(self) -> None:
-        """Send what is to be sent; what else the runtime reports has other words in discovery."""
+        """Send the queued messages; discovery reports nothing else of the runtime's effects."""
         self._effects.settle()
         for kind, _, message in self._effects.taken():
             if kind is SEND:

@@ -260,7 +260,7 @@ def _row(subset: Subset) -> dict[str, Any]:
 
 
 def _if_other(name: str, declares: Linked | Subset) -> dict[str, Any]:
-    """Return what is declared without a handshake, under a name, if that is something else."""
+    """Return {name: capabilities without a handshake}, {} if they are those with one."""
     other = declares.modern_capabilities
     return {name: other} if other != declares.capabilities else {}
 

@@ -88,7 +88,6 @@ def read_tables(text: str, names: Container[str]) -> dict[str, Any]:
 
 
 def _named(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
-    """Yield the name and the value of each table."""
     for statement in tree.body:
         match statement:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
@@ -117,12 +116,12 @@ class Sections(NamedTuple):
 
     @property
     def decided(self) -> str:
-        """All that depends on the config and the servers."""
+        """The sections that depend on the config and the servers."""
         return self.data + self.plan
 
     @property
     def stock(self) -> str:
-        """What the header says of the runtime, "" if it says nothing."""
+        """The runtime and its digest as the header names them, "" if it does not."""
         match = _RUNTIME.search(self.header)
         return match[1] if match else ""
 
@@ -134,16 +133,14 @@ class Sections(NamedTuple):
 
     @property
     def code(self) -> tuple[str, str]:
-        """What is the same for every proxy of one compiler, but for what is left out."""
+        """The sections that are the same for each proxy of one compiler with the same modules."""
         return self.imports, self.runtime
 
     def with_code(self, code: tuple[str, str]) -> Sections:
-        """Return these sections with other code in place of their own."""
         return self._replace(imports=code[0], runtime=code[1])
 
     @property
     def compiler(self) -> str:
-        """The version of the compiler that wrote it."""
         match = _VERSION.search(self.header)
         return match[1] if match else "an unknown version"
 

@@ -197,7 +197,7 @@ def _report_missing(server: ServerSpec, variable: str, at: Place) -> None:
 
 
 def _report_folder(server: ServerSpec, launch: Launch, at: Place) -> bool:
-    """Tell whether the child's folder is one; report it if not."""
+    """Whether the child's folder is one; report it if not."""
     from mcpagg.passes.environment.programs import WINDOWS_PATH  # as above
 
     if launch.cwd is None or os.path.isdir(launch.cwd):
@@ -212,7 +212,7 @@ def _report_folder(server: ServerSpec, launch: Launch, at: Place) -> bool:
 
 
 def _names_a_file_of(folder: Path, command: str, args: Sequence[str]) -> bool:
-    """Tell whether the command line holds a relative path to something in `folder`.
+    """Whether the command line holds a relative path to something in `folder`.
 
     It is read as each system would, so that all of them settle the same config alike.
     """

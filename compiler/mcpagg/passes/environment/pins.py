@@ -32,12 +32,11 @@ class Pin:
 
     @property
     def path(self) -> str:
-        """The JSON path of the argument."""
         return where(self.server, Location("args", self.package.place))
 
     @property
     def written(self) -> str:
-        """The whole argument, as it is written."""
+        """The whole argument as the config has it."""
         return self.server.args[self.package.place]
 
     @property
@@ -48,7 +47,6 @@ class Pin:
 
     @property
     def pinned(self) -> ServerSpec:
-        """The server with the version in its arguments."""
         args = list(self.server.args)
         args[self.package.place] = self.exact
         return replace(self.server, args=tuple(args))

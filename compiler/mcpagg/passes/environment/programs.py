@@ -105,7 +105,7 @@ def _shebang_fault(script: Path, env: dict[str, str]) -> Fault | None:
 
 
 def _in_short(path: str) -> str:
-    """Return a PATH, of a long one the first folders and the number of the others."""
+    """Return a PATH; of a long one the first folders and the number of the others."""
     folders = path.split(os.pathsep)
     first = os.pathsep.join(folders[:_FOLDERS_SHOWN])
     others = len(folders) - _FOLDERS_SHOWN
@@ -152,7 +152,7 @@ class Package(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What of it names no version."""
+        """The part of it that names no version."""
         if self.is_repository:
             return self.written.rpartition("@")[0] or self.written
         match = self.launcher.name.match(self.written)
@@ -265,7 +265,7 @@ def find_package(command: str, args: Sequence[str]) -> Package | None:
 
 
 def bare(command: str) -> str:
-    """Return the name of a program, without its folder and what Windows puts behind it."""
+    """Return the name of a program without its folder and the suffix of Windows."""
     name = command.replace("\\", "/").rpartition("/")[2].lower()
     return re.sub(r"\.(?:exe|cmd|bat)$", "", name)
 

@@ -35,7 +35,7 @@ def way(folder: str, path: str, paths: ModuleType = os.path) -> str:
 
 
 def _in_short(path: str) -> str:
-    """Return a path of Windows without the mark of one that may be long."""
+    """Return a path of Windows without the prefix for long paths."""
     for mark, usual in (("\\\\?\\UNC\\", "\\\\"), ("\\\\?\\", "")):
         if path.startswith(mark):
             return usual + path[len(mark) :]
@@ -135,5 +135,5 @@ def _is_meant_from_here(path: str) -> bool:
 
 
 def is_relative(path: str) -> bool:
-    """Tell whether a path is relative on every system."""
+    """Whether a path is relative on every system."""
     return not (path[:1] in ("/", "\\") or ntpath.splitdrive(path)[0])

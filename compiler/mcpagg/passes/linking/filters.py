@@ -35,7 +35,6 @@ class Idle(NamedTuple):
     near: str = ""
 
     def as_problem(self) -> Problem:
-        """Return it as what is printed."""
         ignore = f"--ignore {quote(f'{UNUSED_FILTER}={self.text}')}"
         remedy = f"{self.near or 'leave it out'}, or {ignore}"
         what = f"the filter '{self.text}' fits nothing [{UNUSED_FILTER}]"

@@ -23,7 +23,7 @@ class ListedItem(NamedTuple):
     portable: str
 
     def name(self, names: str) -> str:
-        """Return the name that it is listed by, with the option `names`, to most clients."""
+        """Return the name by which most clients see it, with the option `names`."""
         return self.portable if names == "portable" else self.exposed
 
 

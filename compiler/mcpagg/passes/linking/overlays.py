@@ -59,7 +59,6 @@ def idle(spec: ProxySpec, snapshot: Snapshot, linked: Linked) -> Iterator[Proble
 
 
 def active(spec: ProxySpec, snapshot: Snapshot) -> list[Overlay]:
-    """Return the overlays of servers that are part of the proxy."""
     return [overlay for overlay in spec.overlays if overlay.server in snapshot.names]
 
 

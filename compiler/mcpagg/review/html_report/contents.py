@@ -97,7 +97,6 @@ class Server:
 
     @property
     def size(self) -> int:
-        """The bytes of its tools."""
         return sum(tool.size for tool in self.tools)
 
 
@@ -125,7 +124,6 @@ class Contents:
 
     @property
     def size(self) -> int:
-        """The bytes of the list of tools."""
         return sum(server.size for server in self.servers)
 
 

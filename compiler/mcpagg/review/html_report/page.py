@@ -110,7 +110,6 @@ def grouped(number: int) -> str:
 
 
 def snippet(text: str) -> str:
-    """Return the beginning of a description."""
     head = text[:SNIPPET]
     return text if head == text else (head.rsplit(maxsplit=1) or [head])[0] + "…"
 

@@ -44,12 +44,11 @@ class Offer:
 
     @property
     def target(self) -> str:
-        """What `--ignore` and `--hide` know it by."""
+        """The name by which `--ignore` and `--hide` know it."""
         return f"{self.server}:{self.name}" if self.server else self.name
 
     @cached_property
     def strings(self) -> list[tuple[str, str]]:
-        """All strings in it, each with its JSON pointer."""
         return [*strings(self.value)]
 
     @cached_property
@@ -59,7 +58,7 @@ class Offer:
 
     @cached_property
     def schemas(self) -> list[tuple[str, dict[str, Any]]]:
-        """That schema and all in it, each with its JSON pointer."""
+        """The schema of its arguments and all schemas in it, each with its JSON pointer."""
         return every_schema(self.arguments, "/inputSchema")
 
     @cached_property
@@ -125,7 +124,7 @@ class Rule:
 
 
 def rule(name: str, level: Level, effect: str, *clients: str) -> Callable[[Check], Rule]:
-    """Make a rule of a function that checks an offer."""
+    """Return a decorator that makes a rule of a function that checks an offer."""
     return lambda check: Rule(name, level, clients, effect, check)
 
 
@@ -139,17 +138,15 @@ class Finding:
 
     @property
     def clients(self) -> tuple[str, ...]:
-        """The clients that are concerned."""
         return self.hit.clients or self.rule.clients
 
     @property
     def effect(self) -> str:
-        """What comes of it, as a clause that follows "which"."""
+        """What follows from it, as a clause after "which"."""
         return self.rule.effect.format(clients=" and ".join(self.clients))
 
     @property
     def remedy(self) -> str:
-        """The options that help."""
         ignore = f"--ignore {quote(f'{self.rule.name}={self.offer.target}')}"
         if self.offer.kind != "tool" or not self.offer.server:
             return ignore
@@ -158,7 +155,6 @@ class Finding:
         return f"{self.hit.remedy or f'--hide {quote(self.offer.target)}'}, or {ignore}"
 
     def as_problem(self) -> Problem:
-        """Return it as what is printed."""
         about = (
             "its server"
             if self.offer.kind == "server"

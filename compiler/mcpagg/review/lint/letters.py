@@ -73,6 +73,6 @@ def _is_variant(char: str) -> bool:
 
 
 def odd_letters(text: str) -> str:
-    """Say which letters of a text are not those that they look like."""
+    """Name the letters of a text that only look like Latin ones."""
     odd = [char for char in dict.fromkeys(text) if as_read(char) != char]
     return ", ".join(f"U+{ord(char):04X} {unicodedata.name(char, '?')}" for char in odd[:3])

@@ -146,7 +146,6 @@ def _in_one_line(findings: list[Finding]) -> Problem:
 
 
 def _is_ignored(finding: Finding, word: str) -> bool:
-    """Whether RULE or RULE=SERVER:TOOL means a finding."""
     rule, _, glob = word.partition("=")
     return rule == finding.rule.name and fnmatchcase(finding.offer.target, glob or "*")
 

@@ -275,6 +275,5 @@ def _joined(base: str, reference: str) -> str:
 
 
 def _short(value: Any) -> str:
-    """Return how a value is quoted in a message."""
     text = repr(value)
     return text if len(text) <= QUOTED else f"{text[:QUOTED]}…"

@@ -141,7 +141,6 @@ def hidden_characters(text: str) -> list[str]:
 
 @rule("look-alike", "hidden", "a reader takes for other letters", "all")
 def look_alike(offer: Offer, _: Surface) -> Iterator[Hit]:
-    """Yield a hit for each string with words in letters that look like others."""
     for pointer, text in offer.strings:
         if words := [*disguised(text)]:
             word = words[0]
@@ -176,7 +175,6 @@ def long_description(offer: Offer, _: Surface) -> Iterator[Hit]:
 
 @rule("no-description", "advice", "is what models choose tools by", "all")
 def no_description(offer: Offer, _: Surface) -> Iterator[Hit]:
-    """Yield a hit for a tool without a description."""
     text = offer.value.get("description")
     if offer.kind == "tool" and not (isinstance(text, str) and text.strip()):
         yield Hit(DESCRIBED, "has no description")

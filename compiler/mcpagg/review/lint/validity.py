@@ -62,7 +62,6 @@ def refused_entry(offer: Offer, _: Surface) -> Iterator[Hit]:
     "strict clients",
 )
 def broken_schema(offer: Offer, _: Surface) -> Iterator[Hit]:
-    """Yield a hit for each fault for which validators refuse to compile a schema."""
     return (Hit(fault.pointer, fault.what) for fault in offer.schema_faults if not fault.is_remote)
 
 
