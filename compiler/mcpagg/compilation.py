@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from mcpagg.job import Job
 from mcpagg.options import Options
-from mcpagg.passes.emission.recorded import NOTHING, Contents, Rows
+from mcpagg.passes.emission.recorded import NO_CONTENTS, Contents, Rows
 from mcpagg.passes.environment.pins import Pin
 from mcpagg.snapshot import Snapshot
 from mcpagg.spec import LeftOut, ProxySpec
@@ -27,7 +27,7 @@ class Earlier:
     `renamed` {old name: new name} has the servers that only have another name now.
     """
 
-    contents: Contents = NOTHING
+    contents: Contents = NO_CONTENTS
     renamed: Mapping[str, str] = field(default_factory=dict)
 
     @property

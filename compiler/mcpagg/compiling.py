@@ -18,18 +18,18 @@ from mcpagg.passes.config.selection import filtered
 from mcpagg.passes.emission.approval import approving
 from mcpagg.passes.emission.output import is_extension
 from mcpagg.passes.emission.recorded import (
-    NOTHING,
+    NO_CONTENTS,
     Rows,
     asked_servers,
-    check_known,
+    check_recorded,
     combined,
-    new_names,
     read_contents,
+    renamed_servers,
 )
 from mcpagg.passes.environment.environment import check_environment, settle_folders
 from mcpagg.passes.environment.nesting import check_nesting
 from mcpagg.passes.environment.pins import Pin, Written, find_pins, write_pins
-from mcpagg.passes.environment.relocation import check_alone, launch_rows, reached
+from mcpagg.passes.environment.relocation import check_self_contained, launch_rows, with_transports
 from mcpagg.passes.linking.filters import check_filters
 from mcpagg.problems import CompileError, ConfigError, Problem
 from mcpagg.snapshot import Snapshot
@@ -79,7 +79,7 @@ def find_versions(job: Job) -> tuple[tuple[Pin, ...], bool]:
     Raises:
         CompileError: the config cannot be understood, or what it needs is not there.
     """
-    from mcpagg.passes.discovery.survey import ask, facts_of
+    from mcpagg.passes.discovery.survey import ask, outcome_of
 
     spec = _read(job)
     names = [pin.server.name for pin in find_pins(spec, {})]
@@ -87,7 +87,7 @@ def find_versions(job: Job) -> tuple[tuple[Pin, ...], bool]:
         return (), False
     discovery = ask(job, spec, _ready(job, spec, names, ()))
     if discovery.failures:
-        job.listener.failed(discovery.failures, "; ".join(facts_of(job, discovery)))
+        job.listener.failed(discovery.failures, "; ".join(outcome_of(job, discovery)))
     return find_pins(spec, discovery.snapshot.versions), bool(discovery.failures)
 
 
@@ -116,14 +116,14 @@ def compile_proxy(job: Job) -> Compilation:
     rows = launch_rows(spec, job.file.parent if job.file else spec.folder)
     earlier = _earlier(job, job.file, rows)
     if is_extension(job.file):
-        check_alone(spec, rows)
-    check_known(spec, asked, earlier.snapshot, str(job.file), job.commands.again)
+        check_self_contained(spec, rows)
+    check_recorded(spec, asked, earlier.snapshot, str(job.file), job.commands.again)
     ready = _ready(job, spec, asked, earlier.snapshot.names)
     answers = _answers(job, spec, ready, earlier.snapshot)
     snapshot = combined(spec, asked, answers, earlier.snapshot)
     what = f"is as {job.file} has it: it could not be asked"
     job.warn(Problem(server.path, what) for server in spec.servers if server.name in snapshot.kept)
-    data = _linked(job, spec, reached(rows, snapshot), snapshot)
+    data = _linked(job, spec, with_transports(rows, snapshot), snapshot)
     job.warn(check_filters(spec, snapshot, job.options))
     findings = _findings(job, data)
     text = _text(job, data, job.key, earlier.contents.approval)
@@ -188,14 +188,14 @@ def _earlier(job: Job, file: Path | None, rows: Rows) -> Earlier:
     Raises:
         ConfigError: the file cannot be read, and is needed.
     """
-    contents = NOTHING
+    contents = NO_CONTENTS
     try:
         if file is not None:
             contents = read_contents(file, job.commands.again)
     except ConfigError:
         if job.refresh is not None:
             raise
-    return Earlier(contents, new_names(contents.rows, rows))
+    return Earlier(contents, renamed_servers(contents.rows, rows))
 
 
 def _ready(
@@ -237,13 +237,13 @@ def _linked(job: Job, spec: ProxySpec, rows: Rows, snapshot: Snapshot) -> ProxyD
         NameClash: two tools, or two prompts, would get one name.
     """
     from mcpagg.passes.linking.linking import link
-    from mcpagg.passes.linking.overlays import as_listed, idle, patches
+    from mcpagg.passes.linking.overlays import patches, unused_overlays, with_overlays
     from mcpagg.passes.linking.profiles import subsets
 
-    listed = as_listed(spec, snapshot)
+    listed = with_overlays(spec, snapshot)
     linked, warnings = link(spec, rows, listed, job.options)
     profiles, more = subsets(spec, listed, linked, job.options)
-    job.warn((*warnings, *more, *idle(spec, snapshot, linked)))
+    job.warn((*warnings, *more, *unused_overlays(spec, snapshot, linked)))
     linked = replace(linked, profiles=profiles, overlays=patches(spec, snapshot))
     return ProxyData(spec, rows, snapshot, linked, listed)
 

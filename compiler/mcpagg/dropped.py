@@ -85,7 +85,7 @@ class _Answers(ObjectReceiveStream[Item]):
     def _items(self, item: Item) -> list[Item]:
         """Return what is to be read in place of an item: itself, if it ends nothing."""
         if isinstance(item, ValidationError):
-            return [read for part in _parts(item) for read in self._taken(part)] or [item]
+            return [read for part in _parts(item) for read in self._as_sdk_items(part)] or [item]
         message = item.message if isinstance(item, SessionMessage) else None
         if not isinstance(message, JSONRPCResponse | JSONRPCError):
             return [item]
@@ -93,9 +93,9 @@ class _Answers(ObjectReceiveStream[Item]):
             self._settle(minted(message.id))
             return [item]
         text = message.model_dump_json(exclude_unset=True)
-        return self._taken(read_message(text)) or [item]
+        return self._as_sdk_items(read_message(text)) or [item]
 
-    def _taken(self, part: Message | Fragment) -> list[Item]:
+    def _as_sdk_items(self, part: Message | Fragment) -> list[Item]:
         """Return a message as one of the SDK's, or the errors that it ends requests with."""
         number, in_flight = part.number, self._requests.in_flight
         if isinstance(part, Message) and (part.method is not None or number in in_flight):

@@ -28,7 +28,7 @@ UNSHOWN = "(its arguments hold characters that cannot be shown: give them again)
 CONNECT_SECONDS = 60.0
 
 
-Takes = tuple[str, Callable[[str], object]]
+Value = tuple[str, Callable[[str], object]]
 """What `--help` calls the value of an option, and what makes it of a word.
 
 The latter raises ArgumentTypeError with what is wrong.
@@ -40,9 +40,9 @@ class Option(NamedTuple):
 
     group: str
     """The heading under which `--help` has it."""
-    says: str | Mapping[str, str]
+    help: str | Mapping[str, str]
     """What it means, or {word or glob: what that means} of one that takes no other words."""
-    takes: Takes = "", str
+    value: Value = "", str
     flags: tuple[str, ...] = ()
     """How it is spelled, if not as its field."""
     action: Any = None
@@ -52,13 +52,13 @@ class Option(NamedTuple):
 
 
 def option(
-    default: T, group: str, says: str | Mapping[str, str], takes: Takes = ("", str), **more: Any
+    default: T, group: str, help: str | Mapping[str, str], value: Value = ("", str), **more: Any
 ) -> T:
     """Return the field of an option, which says all that there is to say of it.
 
     Its default says what it takes: nothing if that is False, any number of words if it is a tuple.
     """
-    declared: T = field(default=default, metadata={"option": Option(group, says, takes, **more)})
+    declared: T = field(default=default, metadata={"option": Option(group, help, value, **more)})
     return declared
 
 
@@ -256,11 +256,15 @@ def commands(source: Source, output: str) -> Commands:
         ConfigError: no relative path leads from the file's folder to the config.
     """
     from mcpagg.passes.environment.relocation import (
-        way,  # --help needs none of what it brings along
+        relative_path,  # --help needs none of what it brings along
     )
 
     try:
-        there = "-" if source.name == "-" else way(os.path.dirname(output) or ".", source.name)
+        there = (
+            "-"
+            if source.name == "-"
+            else relative_path(os.path.dirname(output) or ".", source.name)
+        )
     except ConfigError:
         if not source.client:
             raise

@@ -47,7 +47,7 @@ WAYS = {
     "compiler.command.console": "asks who watches",
     "compiler.command.arguments": "help and usage, through say and show",
     "runtime.tool.commands._read": "help and usage; what it quotes is what the caller typed",
-    "compiler.command.login._Redirect.send": "the browser: a URL that `refuse_unsafe` has let pass",
+    "compiler.command.login._Redirect.open_browser": "a URL that `refuse_unsafe` let pass",
     "compiler.command.login._Redirect._serve": "a page that has no text of anybody's",
     # Logs and documents for programs.
     "runtime.stdio.log_file.open_log_at": "JSON in ASCII; reasons are shown",

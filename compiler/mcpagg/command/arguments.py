@@ -163,28 +163,28 @@ def argument_parser() -> _Parser:
     groups = {name: parser.add_argument_group(name) for name in GROUPS}
     for name, (how, default) in (options_of(Run) | options_of(Options)).items():
         flags = how.flags or (flag_of(name),)
-        groups[how.group].add_argument(*flags, **_as_argparse_has_it(name, how, default))
+        groups[how.group].add_argument(*flags, **_argparse_keywords(name, how, default))
     for flag, what in PRINTED.items():
         groups[TOLD].add_argument(flag, action=_Prints, nargs=0, help=f"print {what}")
     return parser
 
 
-def _as_argparse_has_it(name: str, how: Option, default: Any) -> dict[str, Any]:
+def _argparse_keywords(name: str, how: Option, default: Any) -> dict[str, Any]:
     """Return what argparse is to know of an option, beside its flags."""
     if how.flags == (name,):
-        return {"nargs": "?", "help": how.says}
+        return {"nargs": "?", "help": how.help}
     if default is False:
-        return {"action": "store_true", "help": how.says}
+        return {"action": "store_true", "help": how.help}
     action = how.action or ("append" if isinstance(default, tuple) else "store")
-    metavar, read = how.takes
+    metavar, read = how.value
     more = {"dest": name, "action": action, "type": read, "metavar": metavar}
-    if isinstance(how.says, str):
-        return {**more, "help": how.says}
-    meanings = "; ".join(f"{word}: {meaning}" for word, meaning in how.says.items())
-    return {**more, "type": _one_of(how.says), "metavar": "|".join(how.says), "help": meanings}
+    if isinstance(how.help, str):
+        return {**more, "help": how.help}
+    meanings = "; ".join(f"{word}: {meaning}" for word, meaning in how.help.items())
+    return {**more, "type": _choice_type(how.help), "metavar": "|".join(how.help), "help": meanings}
 
 
-def _one_of(choices: Mapping[str, str]) -> Callable[[str], str]:
+def _choice_type(choices: Mapping[str, str]) -> Callable[[str], str]:
     """Return what takes one of several words, or what one of several globs fits."""
 
     def chosen(text: str) -> str:

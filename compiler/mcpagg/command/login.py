@@ -64,11 +64,11 @@ def log_in(
     """
     # Whoever asks the SDK's loggers gets tracebacks of what is said here in a line.
     logging.getLogger("mcp").addHandler(logging.NullHandler())
-    server, launch, oauth = _asked_for(source, name, environ)
+    server, launch, oauth = _resolved_server(source, name, environ)
     try:
         flow = _flow(server, launch, oauth, tell)
         record = asyncio.run(asyncio.wait_for(flow, LOGIN_SECONDS))
-        return _kept(launch.url, record) if record else "asks for no login"
+        return _save(launch.url, record) if record else "asks for no login"
     except TimeoutError:
         what = f"nobody has logged in within {LOGIN_SECONDS:g} s"
     except (OAuthFlowError, httpx2.HTTPError, ValueError, OSError) as problem:
@@ -76,7 +76,7 @@ def log_in(
     raise ChildFault(source.name, [Problem(server.path, " ".join(what.split()))])
 
 
-def _asked_for(
+def _resolved_server(
     source: Source, name: str, environ: Mapping[str, str]
 ) -> tuple[ServerSpec, Launch, OAuth]:
     """Return the server to log in at, where it is, and how to log in, with values for references.
@@ -100,11 +100,11 @@ def _asked_for(
     elif any(header.lower() == "authorization" for header in launch.headers):
         what = "has a header Authorization, and needs no login"
     else:
-        return server, launch, _filled(source, server, environ)
+        return server, launch, _resolved_oauth(source, server, environ)
     raise ConfigError(source.name, [Problem(server.path, what)])
 
 
-def _filled(source: Source, server: ServerSpec, environ: Mapping[str, str]) -> OAuth:
+def _resolved_oauth(source: Source, server: ServerSpec, environ: Mapping[str, str]) -> OAuth:
     """Return how to log in with values for references.
 
     Raises:
@@ -122,7 +122,7 @@ def _filled(source: Source, server: ServerSpec, environ: Mapping[str, str]) -> O
         raise EnvironmentFault(source.name, [Problem(server.path, what, "export it")]) from None
 
 
-def _kept(url: str, record: dict[str, Any]) -> str:
+def _save(url: str, record: dict[str, Any]) -> str:
     """Keep a login in the system's keyring, if there is one, else in a file; say where.
 
     Raises:
@@ -183,9 +183,9 @@ class _Provider(OAuthClientProvider):
                 redirect_uris=[uri],
                 token_endpoint_auth_method="none",  # noqa: S106 - a program on a desktop keeps no secret
             ),
-            _Given(oauth, uri),
-            self._send_off,
-            redirect.come_back,
+            _InitialStorage(oauth, uri),
+            self._open_browser,
+            redirect.wait_for_code,
         )
         self._oauth = oauth
         self._redirect = redirect
@@ -240,9 +240,9 @@ class _Provider(OAuthClientProvider):
                 "without which a code that is stolen lets others in: whoever runs it must mend that"
             )
 
-    async def _send_off(self, url: str) -> None:
+    async def _open_browser(self, url: str) -> None:
         self.refuse_unsafe(url)
-        await self._redirect.send(url)
+        await self._redirect.open_browser(url)
 
     def refuse_unsafe(self, url: str) -> None:
         """Refuse a URL that nothing of the login may go to: see `unsafe`.
@@ -293,7 +293,7 @@ class _Provider(OAuthClientProvider):
         return {key: value for key, value in record.items() if value is not None}
 
 
-class _Given:
+class _InitialStorage:
     """What the flow starts with: no token, and the client of the config, if it has one."""
 
     def __init__(self, oauth: OAuth, redirect: AnyUrl) -> None:
@@ -342,14 +342,14 @@ class _Redirect:
     async def __aexit__(self, *_: object) -> None:
         self._listener.close()
 
-    async def send(self, url: str) -> None:
+    async def open_browser(self, url: str) -> None:
         """Send a person to the authorization server."""
         self._state = parse_qs(urlsplit(url).query)["state"][0]
         self._tell(f"log in with your browser; if none opens, go to {url}")
         # A browser of the terminal returns only when it is left.
         self._browsing = asyncio.create_task(asyncio.to_thread(webbrowser.open, url))
 
-    async def come_back(self) -> AuthorizationCodeResult:
+    async def wait_for_code(self) -> AuthorizationCodeResult:
         """Wait until the person is sent back."""
         answer = await self._found
         if "code" not in answer:
@@ -358,7 +358,7 @@ class _Redirect:
             code=answer["code"], state=answer["state"], iss=answer.get("iss")
         )
 
-    def _doubt(self) -> None:
+    def _report_stranger(self) -> None:
         """Say once that a request was not believed: another program or page may guess."""
         if not self._has_told:
             self._has_told = True
@@ -375,7 +375,7 @@ class _Redirect:
             if ours and not self._found.done():
                 self._found.set_result(answer)
             elif target.path == "/callback" and not ours:
-                self._doubt()
+                self._report_stranger()
             outcome = "Logged in" if "code" in answer else "Not logged in"
             page = PAGE.format(outcome if ours else "Nothing is here").encode("ascii")
             status = "200 OK" if ours else "404 Not Found"

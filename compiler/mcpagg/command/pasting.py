@@ -139,7 +139,7 @@ def start_of(
 ) -> Start:
     """Return how a file is started that has these rows; nothing of it goes into the file."""
     folder = str(file.absolute().parent)
-    environ = _without_ours(environ)
+    environ = _without_uvx(environ)
     basic = {key: value for key, value in environ.items() if key in BASIC_VARIABLES}
     missing = [pair for server in unset(rows, basic, folder).values() for pair in server.missing]
     programs = lookups(rows, environ, folder, minimal)
@@ -154,7 +154,7 @@ def start_of(
     return Start(name, argv, needs, programs, entry_path(programs, environ), of_the_shell)
 
 
-def _without_ours(environ: Mapping[str, str]) -> Mapping[str, str]:
+def _without_uvx(environ: Mapping[str, str]) -> Mapping[str, str]:
     """Return the environment without what `uvx` puts in front of the PATH for this very run."""
     ours = os.path.dirname(sys.executable)
     if not OF_ONE_RUN.search(ours):

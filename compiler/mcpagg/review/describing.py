@@ -98,7 +98,7 @@ def grouped(changes: Iterable[Change]) -> list[list[Change]]:
     return many + [[change] for change in changes if id(change) not in shared]
 
 
-def apart(changes: Iterable[Change]) -> tuple[list[Change], list[list[Change]]]:
+def split_by_item(changes: Iterable[Change]) -> tuple[list[Change], list[list[Change]]]:
     """Return the changes of a server itself, and those of its items as `grouped` has them."""
     changes = [*changes]
     own = [change for change in changes if change.kind in APART]

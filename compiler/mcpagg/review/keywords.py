@@ -73,19 +73,19 @@ def are_apart(choices: Sequence[Any], document: Any) -> bool:
 
 def _exclude(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     types = allowed_types(one) & allowed_types(other)
-    if not types or _have_other_values(one, other):
+    if not types or _values_are_disjoint(one, other):
         return True
     if types != {"object"}:
         return False
     mine, others = (as_object(schema.get("properties")) for schema in (one, other))
     required = names_in(one.get("required")).keys() & names_in(other.get("required"))
     return any(
-        _have_other_values(as_object(mine.get(name)), as_object(others.get(name)))
+        _values_are_disjoint(as_object(mine.get(name)), as_object(others.get(name)))
         for name in required
     )
 
 
-def _have_other_values(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def _values_are_disjoint(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     mine, others = enumerated(one), enumerated(other)
     return mine is not None and others is not None and not mine.keys() & others.keys()
 

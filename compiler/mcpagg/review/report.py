@@ -14,7 +14,6 @@ from mcpagg.review.changes import Change
 from mcpagg.review.describing import (
     BAD,
     SIGNS,
-    apart,
     describe_compilers,
     describe_items,
     describe_place,
@@ -22,6 +21,7 @@ from mcpagg.review.describing import (
     describe_server,
     describe_values,
     is_whole_item,
+    split_by_item,
     tone,
     values,
     visible,
@@ -88,7 +88,7 @@ def as_summary(review: Review) -> Iterator[Line]:
 
 def _items(changes: Iterable[Change]) -> Iterator[Line]:
     """Yield the changes of a server under the names of what they are of."""
-    own, others = apart(changes)
+    own, others = split_by_item(changes)
     for change in own:
         yield from _change(change)
     for names, group in groupby(others, key=describe_items):

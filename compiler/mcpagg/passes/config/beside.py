@@ -19,9 +19,9 @@ from mcpagg.passes.config.dialects import (
     SERVER_LISTS,
     Dialect,
 )
-from mcpagg.passes.config.findings import Place, quoted, reach
 from mcpagg.passes.config.keys import is_quiet
 from mcpagg.passes.config.patterns import is_clients_own, names_one
+from mcpagg.passes.config.places import Place, quoted, reach
 from mcpagg.passes.config.restrictions import (
     SWITCHES,
     gives,

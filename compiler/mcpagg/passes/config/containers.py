@@ -21,18 +21,18 @@ from mcpagg.passes.config.dialects import (
     ONE_SERVER,
     Dialect,
 )
-from mcpagg.passes.config.findings import Place, kind, quoted
 from mcpagg.passes.config.keys import KEYS, is_quiet
+from mcpagg.passes.config.places import Place, kind, quoted
 from mcpagg.problems import count, did_you_mean
 
 Keys = tuple[str, ...]
 
 _SHOWN = 6
 _DEEP = 3
-_WRITE = 'write {NAME: {"command": …}}'
-_THAT = "compile the file that it names"
+_WRITE_MAP = 'write {NAME: {"command": …}}'
+_COMPILE_THAT = "compile the file that it names"
 _NEVER_A_NAME = frozenset({"mcpServers", "mcp_servers", "context_servers"})
-_AROUND = 'write {"mcpServers": {NAME: {…}}} around it'
+_WRITE_AROUND = 'write {"mcpServers": {NAME: {…}}} around it'
 
 
 class RawEntry(NamedTuple):
@@ -70,7 +70,7 @@ def find_servers(document: Any, path: Path, root: Place) -> tuple[Dialect, list[
         dialect, places = next(
             (section for section in candidates if _count(section[1])), candidates[0]
         )
-        if listing := next(filter(_lists, places), None):
+        if listing := next(filter(_is_catalogue, places), None):
             what = f"no servers: `{'.'.join(listing.keys)}` lists servers to install"
             root.error(what, "compile the config of the client that starts them")
             return dialect, []
@@ -79,7 +79,7 @@ def find_servers(document: Any, path: Path, root: Place) -> tuple[Dialect, list[
     else:
         dialect, entries = _without_container(document, root)
     if not entries and not root.errors:
-        _nothing(document, candidates, root)
+        _report_no_servers(document, candidates, root)
     return dialect, entries
 
 
@@ -93,7 +93,7 @@ def _candidates(document: dict[str, Any], path: Path) -> list[tuple[Dialect, lis
         places = [
             section
             for container in (dialect.container, *dialect.others)
-            for section in _reach(document, container, document)
+            for section in _sections_at(document, container, document)
             if not (section.keys[0] in servers and is_entry(section.value))  # the name of a server
             and (dialect.container not in COMMON_WORDS or _may_hold_servers(section.value))
         ]
@@ -102,7 +102,7 @@ def _candidates(document: dict[str, Any], path: Path) -> list[tuple[Dialect, lis
     return list(candidates.values())
 
 
-def _lists(section: Section) -> bool:
+def _is_catalogue(section: Section) -> bool:
     """Whether a container describes servers to install, and none to start."""
     members = _members(section.value) if isinstance(section.value, dict | list) else []
     described = [
@@ -135,7 +135,7 @@ def _fits(dialect: Dialect, document: dict[str, Any], path: Path) -> bool:
     return any(fnmatchcase(name, f"*[/.]{ending}") for ending in dialect.files)
 
 
-def _reach(
+def _sections_at(
     value: Any, container: Keys, beside: Mapping[str, Any], path: Keys = ()
 ) -> Iterator[Section]:
     """Yield what stands at the end of a container's keys, of which some may be one with dots."""
@@ -146,7 +146,7 @@ def _reach(
         for key in value if first == (ANY,) else (".".join(first),):
             if value.get(key) is not None:
                 below = value[key] if first == (ANY,) and isinstance(value[key], dict) else beside
-                yield from _reach(value[key], rest, below, (*path, key))
+                yield from _sections_at(value[key], rest, below, (*path, key))
 
 
 def _at(root: Place, keys: Keys) -> Place:
@@ -166,14 +166,14 @@ def _entries(section: Section, root: Place) -> Iterator[RawEntry]:
         place.error("is one server without a name", "write {NAME: {…}} around it")
     elif isinstance(section.value, dict) and section.value and not _holds_objects(section.value):
         keys = ", ".join(map(quoted, section.value))
-        place.error(f"holds no servers: found {keys}, and no object", _WRITE)
+        place.error(f"holds no servers: found {keys}, and no object", _WRITE_MAP)
     elif isinstance(section.value, dict):
         for name, entry in section.value.items():
             yield RawEntry(name, entry, place.at(name), section.beside)
     elif isinstance(section.value, list):
         yield from _listed(section, place)
     elif isinstance(section.value, str):
-        place.error("names a file, and only its own client looks there", _THAT)
+        place.error("names a file, and only its own client looks there", _COMPILE_THAT)
     else:
         place.error(f"expected an object of servers, found {kind(section.value)}")
 
@@ -187,7 +187,7 @@ def _listed(section: Section, place: Place) -> Iterator[RawEntry]:
         entry = {"url": written} if is_url else written
         name = _own_name(entry)
         if isinstance(entry, str):
-            at.error("names a file, and only its own client looks there", _THAT)
+            at.error("names a file, and only its own client looks there", _COMPILE_THAT)
             continue
         if name is None and (host := _host(entry)):
             name = next(n for n in _names(host) if n not in names)
@@ -233,7 +233,7 @@ def _without_container(document: dict[str, Any], root: Place) -> tuple[Dialect, 
         name = _own_name(document)
         if name is not None:
             return ONE_SERVER, [RawEntry(name, document, root, {})]
-        root.error("is one server without a name", _AROUND)
+        root.error("is one server without a name", _WRITE_AROUND)
         return ONE_SERVER, []
     servers = _bare_map(document).items()
     return BARE_MAP, [RawEntry(key, value, root.at(key), {}) for key, value in servers]
@@ -276,11 +276,11 @@ def _warn_of_others(
             _at(root, full[0].keys).warn(what)
 
 
-def _nothing(document: dict[str, Any], candidates: list[Any], root: Place) -> None:
+def _report_no_servers(document: dict[str, Any], candidates: list[Any], root: Place) -> None:
     """Say that there is no server, and what was looked for."""
     if candidates:
         empty = ", ".join(_dotted(dialect) for dialect, _ in candidates)
-        root.error(f"no servers: {empty} is empty", f"{_WRITE} into it")
+        root.error(f"no servers: {empty} is empty", f"{_WRITE_MAP} into it")
         return
     for keys, what in NOT_CONFIGS:
         if keys <= document.keys():
@@ -295,7 +295,7 @@ def _nothing(document: dict[str, Any], candidates: list[Any], root: Place) -> No
     if there is not None:
         what += f", and in {quoted(there)} nothing that is a server"
     root.error(
-        f"no servers: {what}", _misspelt(document, containers) or f"{_WRITE} as `mcpServers`"
+        f"no servers: {what}", _misspelt(document, containers) or f"{_WRITE_MAP} as `mcpServers`"
     )
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcpagg.passes.config import readers
 from mcpagg.passes.config.credentials import Credential
-from mcpagg.passes.config.findings import Place, quoted
+from mcpagg.passes.config.places import Place, quoted
 from mcpagg.passes.config.restrictions import report_unknown
 from mcpagg.passes.config.validation import place_of, validated
 from mcpagg.spec import Composite, Mask, ServerSpec, Subtool

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from mcpagg.passes.config.findings import quoted
+from mcpagg.passes.config.places import quoted
 from mcpagg.spec import ServerSpec
 from mcpagg_runtime.launch.launch import Location, strings
 from mcpagg_runtime.launch.secrecy import (

@@ -12,8 +12,8 @@ from collections.abc import Callable, Container
 from pathlib import PurePath
 from typing import NamedTuple, NoReturn
 
-from mcpagg.passes.config.findings import Place
 from mcpagg.passes.config.formats import Object, SyntaxFault, load_json, load_toml, load_yaml
+from mcpagg.passes.config.places import Place
 from mcpagg.passes.config.variables import ONE_BACKSLASH
 from mcpagg.problems import ConfigError, Problem
 

@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 from mcpagg.options import CONNECT_SECONDS
 from mcpagg.passes.config.coordinator import has_masks, read_masks
 from mcpagg.passes.config.dialects import Dialect
-from mcpagg.passes.config.findings import Place, Written, kind, quoted
 from mcpagg.passes.config.keys import (
     KEYS,
     PROVIDED,
@@ -23,6 +22,7 @@ from mcpagg.passes.config.keys import (
     key_of,
     within_of,
 )
+from mcpagg.passes.config.places import Place, Written, kind, quoted
 from mcpagg.passes.config.readers import Filter, command_line, text
 from mcpagg.passes.config.restrictions import SWITCHES, is_off, refuse_within, report_unknown
 from mcpagg.spec import OAuth, ServerSpec, Transport

@@ -26,7 +26,7 @@ from pydantic import (
 from pydantic.json_schema import GenerateJsonSchema
 
 from mcpagg.literal import is_visible
-from mcpagg.passes.config.findings import COMMENTS, quoted
+from mcpagg.passes.config.places import COMMENTS, quoted
 from mcpagg.problems import did_you_mean
 
 

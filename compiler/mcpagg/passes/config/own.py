@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mcpagg.passes.config.credentials import credential_in
-from mcpagg.passes.config.findings import Place, quoted
+from mcpagg.passes.config.places import Place, quoted
 from mcpagg.passes.config.validation import place_of, plain, validated
 from mcpagg.spec import Overlay, Profile
 

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from mcpagg import spec
 from mcpagg.jsontext import members_of
-from mcpagg.passes.config.findings import Place, kind
+from mcpagg.passes.config.places import Place, kind
 from mcpagg.passes.config.readers import switch
 from mcpagg.spec import ServerSpec
 

@@ -12,8 +12,8 @@ import shlex
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mcpagg.passes.config.findings import Place, Written, kind
 from mcpagg.passes.config.formats import Number
+from mcpagg.passes.config.places import Place, Written, kind
 from mcpagg.passes.config.restrictions import refuse_within, report_unknown
 from mcpagg.passes.config.validation import validated
 from mcpagg.spec import OAuth

@@ -25,9 +25,9 @@ from mcpagg.passes.config.coordinator import (
 from mcpagg.passes.config.credentials import find_credentials, known_format, without_formats
 from mcpagg.passes.config.dialects import DEFAULTS, Dialect
 from mcpagg.passes.config.entries import Defaults, read_entry
-from mcpagg.passes.config.findings import Place, kind, quoted, reach, where
 from mcpagg.passes.config.keys import STANDARD_KEYS
 from mcpagg.passes.config.own import read_own
+from mcpagg.passes.config.places import Place, kind, quoted, reach, where
 from mcpagg.passes.config.restrictions import APPROVALS, says_nothing
 from mcpagg.passes.config.selection import check_hosts, check_lists, select
 from mcpagg.passes.config.variables import ClientVariables, look_alikes, password_inputs

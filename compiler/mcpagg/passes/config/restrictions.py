@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from mcpagg.passes.config.findings import Place
+from mcpagg.passes.config.places import Place
 from mcpagg.problems import did_you_mean
 from mcpagg_runtime.launch.secrecy import NOTHING, promise, words_of
 

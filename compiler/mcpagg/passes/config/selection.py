@@ -15,8 +15,8 @@ from typing import Any
 from mcpagg.passes.config.containers import RawEntry, host_of
 from mcpagg.passes.config.dialects import SERVER_LISTS, Dialect
 from mcpagg.passes.config.entries import is_provided
-from mcpagg.passes.config.findings import Place, kind, quoted, reach, where
 from mcpagg.passes.config.keys import is_nested, within_of
+from mcpagg.passes.config.places import Place, kind, quoted, reach, where
 from mcpagg.passes.config.readers import switch
 from mcpagg.passes.config.restrictions import SWITCHES
 from mcpagg.problems import ConfigError, Problem, did_you_mean
@@ -54,7 +54,7 @@ def select(
         for entry in entries
         if entry not in chosen
     ]
-    return _once(chosen), left_out
+    return _unique(chosen), left_out
 
 
 def _why(entry: RawEntry, wanted: list[RawEntry], on: list[RawEntry], skip: Collection[str]) -> str:
@@ -170,7 +170,7 @@ def _name_provided(entries: list[RawEntry], root: Place) -> None:
         root.warn(f"left out, as only the client itself can start them: {names}")
 
 
-def _once(entries: list[RawEntry]) -> list[RawEntry]:
+def _unique(entries: list[RawEntry]) -> list[RawEntry]:
     """Return each server once; two that differ and share a name are an error."""
     first: dict[str, RawEntry] = {}
     for entry in entries:

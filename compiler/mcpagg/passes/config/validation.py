@@ -8,8 +8,8 @@ from typing import Any
 
 from mcpagg.jsontext import loads
 from mcpagg.passes.config.document import HALF_CHARACTER
-from mcpagg.passes.config.findings import COMMENTS, Place, kind
 from mcpagg.passes.config.formats import Number
+from mcpagg.passes.config.places import COMMENTS, Place, kind
 from mcpagg.problems import did_you_mean
 
 Json = dict[str, Any]

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mcpagg.passes.config.findings import Place, quoted
+from mcpagg.passes.config.places import Place, quoted
 from mcpagg_runtime.launch.launch import BASIC_VARIABLES, Location
 from mcpagg_runtime.launch.secrecy import NOTHING, promise
 from mcpagg_runtime.launch.variables import CONFIG_FOLDER

@@ -149,7 +149,7 @@ def _awaited(inquiry: Inquiry) -> Awaited:
     if inquiry.began is None:
         return Awaited(inquiry.server.name)
     last_lines = [connection.server.last_line for connection in inquiry.alive[-1:]]
-    return Awaited(inquiry.server.name, inquiry.since(), *last_lines)
+    return Awaited(inquiry.server.name, inquiry.elapsed(), *last_lines)
 
 
 def _join(threads: list[threading.Thread]) -> None:

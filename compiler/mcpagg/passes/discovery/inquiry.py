@@ -87,7 +87,7 @@ class Inquiry:
         for connection in self.alive:
             connection.end("was given up")
 
-    def since(self) -> float:
+    def elapsed(self) -> float:
         """Return for how many seconds it has been asked, 0 before that."""
         return 0.0 if self.began is None else TIME.now() - self.began
 
@@ -100,13 +100,13 @@ class Inquiry:
             with turn:
                 self.began = TIME.now()
                 child = self.connect()
-            self.snapshot = self._offered(child)
+            self.snapshot = self._answers_of(child)
         except Exception as error:
             self.fault = self._as_fault(error)
             for connection in self.alive:
                 connection.server.close()
-            return f"failed, {self.since():.1f} s"
-        return f"{count(len(self.snapshot.tools), 'tool')}, {self.since():.1f} s"
+            return f"failed, {self.elapsed():.1f} s"
+        return f"{count(len(self.snapshot.tools), 'tool')}, {self.elapsed():.1f} s"
 
     def _as_fault(self, error: Exception) -> Fault:
         """Say of an error what it means for the server."""
@@ -116,9 +116,9 @@ class Inquiry:
         fault.__cause__ = error
         return fault
 
-    def _offered(self, child: ServerProbe) -> ChildSnapshot:
+    def _answers_of(self, child: ServerProbe) -> ChildSnapshot:
         """Return what a server offers that has shaken hands."""
-        seconds = self.since()
+        seconds = self.elapsed()
         with closing(child.connection.server) as server:
             snapshot = self._snapshot(child)
             ran = server.version_that_runs()
@@ -130,7 +130,7 @@ class Inquiry:
 
     # Its connections
 
-    def _begin(self, launch: Launch, version: str, capabilities: Json) -> ServerProbe:
+    def _start(self, launch: Launch, version: str, capabilities: Json) -> ServerProbe:
         """Start the server, once or again.
 
         Raises:
@@ -161,17 +161,17 @@ class Inquiry:
             Fault: that failed; of two transports, what came of the first one.
         """
         try:
-            return self._agree(self._launch, RELAYED)
+            return self._negotiate(self._launch, RELAYED)
         except Fault as fault:
             other = OTHER_TRANSPORT.get(self._launch.transport)
             if fault.status not in UNKNOWN_THERE or other is None:
                 raise
             try:
-                return self._agree(self._launch.over(other), RELAYED)
+                return self._negotiate(self._launch.over(other), RELAYED)
             except Fault:
                 raise fault from None
 
-    def _agree(self, launch: Launch, capabilities: Json) -> ServerProbe:
+    def _negotiate(self, launch: Launch, capabilities: Json) -> ServerProbe:
         """Start a child and agree on a version.
 
         A child that refuses the newest version with a handshake, or is silent, is asked again in
@@ -194,7 +194,7 @@ class Inquiry:
             version = versions.pop(0)
             left = end - TIME.now()
             share = left / (len(versions) + 1) if fault else left * FIRST_SHARE
-            child = self._begin(launch, version, capabilities)
+            child = self._start(launch, version, capabilities)
             refused = child.shake_hands(TIME.now() + share)
             if refused is None:
                 return child
@@ -233,7 +233,7 @@ class Inquiry:
         It gets as long as it took before to bring its list to rest, and then some.
         """
         try:
-            bare = self._agree(child.launch, {})
+            bare = self._negotiate(child.launch, {})
             with closing(bare.connection.server):
                 plain, _ = bare.settled_tools(min(2 * moved + QUIET, LONGEST))
         except Exception as error:
@@ -253,19 +253,19 @@ class Inquiry:
         """
         seconds = WITHOUT_SESSION if child.launch.url else self._seconds
         try:
-            other = self._begin(child.launch, MODERN_VERSION, RELAYED)
+            other = self._start(child.launch, MODERN_VERSION, RELAYED)
             with closing(other.connection.server):
                 if other.shake_hands(TIME.now() + seconds) is not None:
                     return shaken
                 plain = self._snapshot(other)
         except Fault:
             return shaken
-        recorded, remarks = of_both(shaken, plain)
+        recorded, remarks = recorded_era(shaken, plain)
         child.remarks += [*(other.remarks if recorded.protocol == plain.protocol else ()), *remarks]
         return recorded
 
 
-def of_both(shaken: ChildSnapshot, plain: ChildSnapshot) -> tuple[ChildSnapshot, list[str]]:
+def recorded_era(shaken: ChildSnapshot, plain: ChildSnapshot) -> tuple[ChildSnapshot, list[str]]:
     """Return what to record of a server, asked with a handshake and without, and what is odd.
 
     Without a handshake is preferred. The handshake is recorded beside it if both list the same:

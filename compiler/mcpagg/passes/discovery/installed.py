@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mcpagg.passes.environment.programs import DIGEST, LAUNCHERS, Package, bare
+from mcpagg.passes.environment.programs import DIGEST, LAUNCHERS, Package, program_name
 from mcpagg_runtime.launch.launch import Launch
 
 _PROC = "/proc"
@@ -86,7 +86,7 @@ def find_run(package: Package, leader: int) -> Run | None:
     """Return what a launcher has started of a package, None while that is nothing."""
     for seconds, line in _processes(leader):
         # What runs the launcher itself lies among other packages than those that it fetches.
-        if not any(bare(word) in _LAUNCHERS for word in line):
+        if not any(program_name(word) in _LAUNCHERS for word in line):
             for word in line:
                 if version := _version_beside(word, package):
                     return Run(version, seconds)
@@ -221,7 +221,7 @@ def _version_in_cache(package: Package, launch: Launch) -> str:
 
 def _digest(package: Package, launch: Launch) -> str:
     """Return the digest of an image that was started, as the program that did so tells."""
-    if bare(launch.argv[0]) not in _LAUNCHERS:
+    if program_name(launch.argv[0]) not in _LAUNCHERS:
         return ""
     command = [launch.argv[0], "image", "inspect", "--format", "{{json .RepoDigests}}"]
     try:

@@ -119,7 +119,7 @@ class ServerProbe:
             return fault
         self._has_answered = True
         self.modern = connection.is_modern
-        if what := introduction_fault(about) or self._introduced(about):
+        if what := introduction_fault(about) or self._take_introduction(about):
             return connection.server.fault(what)
         if not connection.is_modern:
             connection.notify(notification(INITIALIZED))
@@ -155,7 +155,7 @@ class ServerProbe:
         data = members_of(members_of(refusal.answer.value("error")).get("data"))
         return _unknown_versions(data.get("supported"), (MODERN_VERSION,))
 
-    def _introduced(self, about: Json) -> str:
+    def _take_introduction(self, about: Json) -> str:
         """Take down what the server says of itself; return what is wrong with it, or ""."""
         connection = self.connection
         spoken = _list(about.get("supportedVersions"))
@@ -212,7 +212,7 @@ class ServerProbe:
         server = self.connection.server
         if server.noise:
             self.remarks.append(server.noise_remark())
-        others = {kind.name: self._others(kind) for kind in KINDS if kind is not TOOLS}
+        others = {kind.name: self._other_list(kind) for kind in KINDS if kind is not TOOLS}
         if fault is not None:
             if not any(others.values()):
                 raise server.fault(fault.what, is_late=fault.is_late)
@@ -231,7 +231,7 @@ class ServerProbe:
         """
         connection = self.connection
         began = TIME.now()
-        tools = self._items(TOOLS, self._seconds)
+        tools = self._list_items(TOOLS, self._seconds)
         declared = self.introduction.capabilities.get("tools")
         # A modern list is not settling: it may depend on no connection and on no capability
         # (specification 2026-07-28, the lists), and only listeners are notified of changes.
@@ -248,20 +248,20 @@ class ServerProbe:
             missed = hinted and bool(self.launch.url)
             return tools, 0.0 if missed else None
         before = connection.changes
-        again = self._items(TOOLS, self._seconds)
+        again = self._list_items(TOOLS, self._seconds)
         # News that comes with every reading, of a list that stays the same, is no news.
         moved = dumps(again) != dumps(tools) or connection.changes == before
         return again, last - began if moved else None
 
-    def _others(self, kind: Kind) -> tuple[Json, ...]:
+    def _other_list(self, kind: Kind) -> tuple[Json, ...]:
         """Read a list other than the tools; whatever is wrong with it costs the server no tool."""
         try:
-            return tuple(self._items(kind, min(self._seconds, OTHERS)))
+            return tuple(self._list_items(kind, min(self._seconds, OTHERS)))
         except BadList as fault:
             self.remarks.append(f"{fault.what}: taken for empty")
             return ()
 
-    def _items(self, kind: Kind, seconds: float) -> list[Json]:
+    def _list_items(self, kind: Kind, seconds: float) -> list[Json]:
         """Return one list as the server gives it, page after page, within so many seconds.
 
         What the emitted file would leave out or mend is left out or mended, and told.

@@ -74,7 +74,7 @@ def ask(
     return discovery._replace(snapshot=replace(discovery.snapshot, children=ordered))
 
 
-def facts_of(job: Job, discovery: Discovery) -> list[str]:
+def outcome_of(job: Job, discovery: Discovery) -> list[str]:
     """Return how many servers came up, and what helps those that were late."""
     up = len(discovery.snapshot.children)
     facts = [f"{count(up, 'server')} of {up + len(discovery.failures)} came up"]
@@ -86,7 +86,7 @@ def facts_of(job: Job, discovery: Discovery) -> list[str]:
 
 def _advice(job: Job, discovery: Discovery, cached: int = 0) -> str:
     """Return what helps against what failed, where so many of the others are kept."""
-    tips = facts_of(job, discovery)
+    tips = outcome_of(job, discovery)
     if job.options.allow_failed:
         tips.append("--refresh NAME, with -o FILE, asks one again")
     else:

@@ -76,8 +76,8 @@ def emit(  # noqa: PLR0913 - all that a file is made of
     if http is not None:
         tables["OPTIONS"]["http"] = dict(http)
     lists = _snapshot_lists(snapshot, linked)
-    texts = _texts(tables) | {"SNAPSHOT": _listed(lists)}
-    if approval := approve(data_digest({"name": name, **_planned(texts)})):
+    texts = _texts(tables) | {"SNAPSHOT": _snapshot_texts(lists)}
+    if approval := approve(data_digest({"name": name, **_plan_texts(texts)})):
         tables["APPROVAL"] = dict(approval)
         texts |= _texts({"APPROVAL": tables["APPROVAL"]})
     about = {"name": name}
@@ -110,8 +110,8 @@ def plan_tables(
 ) -> dict[str, Any]:
     """Return the tables of a Plan, as `emit` writes them."""
     texts = _texts(_tables(rows, snapshot, linked, options))
-    texts["SNAPSHOT"] = _listed(_snapshot_lists(snapshot, linked))
-    return {"name": name, "compiler": __version__, **_planned(texts)}
+    texts["SNAPSHOT"] = _snapshot_texts(_snapshot_lists(snapshot, linked))
+    return {"name": name, "compiler": __version__, **_plan_texts(texts)}
 
 
 def code_without(left_out: Collection[str]) -> tuple[str, str] | None:
@@ -191,7 +191,7 @@ def _texts(tables: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _planned(texts: Mapping[str, Any]) -> dict[str, Any]:
+def _plan_texts(texts: Mapping[str, Any]) -> dict[str, Any]:
     """Return the tables that a Plan has, by its names for them."""
     return {
         table.planned: texts[table.name]
@@ -200,7 +200,7 @@ def _planned(texts: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _listed(lists: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+def _snapshot_texts(lists: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
     """Return the snapshot, {server: {kind: JSON-like value}}, with its values as JSON texts.
 
     "server" is no list, but what a server said about itself.
@@ -242,7 +242,7 @@ def _tables(
             kind.method: [kind.name, kind.member, kind.key, kind.label]
             for kind in listed
             if _is_ready(kind, snapshot)
-            and kind.name not in linked.told_apart
+            and kind.name not in linked.prefixed_kinds
             and not (kind is TOOLS and linked.overlays)
         },
     }

@@ -188,7 +188,7 @@ def _comparable(old: str, text: str) -> tuple[str, tuple[str, str] | None]:
     before, after = cut(old), cut(text)
     if before is None or after is None or before.code == after.code:
         return old, None
-    if before.stock and before.compiler != after.compiler:
+    if before.runtime_line and before.compiler != after.compiler:
         return "".join(before.updated(after)), (before.compiler, after.compiler)
     if before.code == code_without(before.left_out):
         return "".join(before.with_code(after.code)), None

@@ -57,15 +57,15 @@ def read_back(
         if repr(printed.get(name)) != repr(value):  # as ==, but true is not 1, and order counts
             raise ReadBackError(name)
     for name, value in tables.items():
-        if not _says(printed.get(name), value):
+        if not _equals(printed.get(name), value):
             raise ReadBackError(name)
     for server, values in lists.items():
         for kind, value in values.items():
-            if not _says(printed["SNAPSHOT"][server][kind], value):
+            if not _equals(printed["SNAPSHOT"][server][kind], value):
                 raise ReadBackError(f"SNAPSHOT: {kind}")
 
 
-def _says(text: Any, value: Any) -> bool:
+def _equals(text: Any, value: Any) -> bool:
     """Whether a JSON text says a value."""
     if not isinstance(text, str):
         return False
@@ -115,12 +115,12 @@ class Sections(NamedTuple):
     plan: str
 
     @property
-    def decided(self) -> str:
+    def data_and_plan(self) -> str:
         """The sections that depend on the config and the servers."""
         return self.data + self.plan
 
     @property
-    def stock(self) -> str:
+    def runtime_line(self) -> str:
         """The runtime and its digest as the header names them, "" if it does not."""
         match = _RUNTIME.search(self.header)
         return match[1] if match else ""
@@ -128,7 +128,7 @@ class Sections(NamedTuple):
     @property
     def left_out(self) -> list[str]:
         """The modules and folders that the header says are left out of the runtime."""
-        match = _LEFT_OUT.search(self.stock)
+        match = _LEFT_OUT.search(self.runtime_line)
         return match[1].split(", ") if match else []
 
     @property

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mcpagg.jsontext import loads
-from mcpagg.passes.config.findings import Place
+from mcpagg.passes.config.places import Place
 from mcpagg.passes.config.validation import validated
 from mcpagg.passes.emission.approval import Approval
 from mcpagg.passes.emission.output import content
@@ -52,7 +52,7 @@ class Contents:
         return Contents(rows, self.snapshot.renamed(names), self.approval)
 
 
-NOTHING = Contents({}, Snapshot(()))
+NO_CONTENTS = Contents({}, Snapshot(()))
 """What a file says that does not exist."""
 
 
@@ -177,7 +177,7 @@ def asked_servers(spec: ProxySpec, refresh: Collection[str] | None) -> frozenset
     return frozenset(refresh)
 
 
-def new_names(before: Rows, now: Rows) -> dict[str, str]:
+def renamed_servers(before: Rows, now: Rows) -> dict[str, str]:
     """Return {old name: new name} of the servers that only have another name now.
 
     Such a one is started as before, and no other that came or went is.
@@ -216,7 +216,7 @@ def combined(
     )
 
 
-def check_known(
+def check_recorded(
     spec: ProxySpec, asked: Collection[str], before: Snapshot, file: str, rebuild: str
 ) -> None:
     """Refuse a server that is neither asked nor recorded in `file`; `rebuild` writes that anew.

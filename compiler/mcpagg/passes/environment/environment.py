@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mcpagg.passes.config.findings import Place, where
+from mcpagg.passes.config.places import Place, where
 from mcpagg.passes.environment.relocation import is_relative
 from mcpagg.problems import EnvironmentFault, Problem
 from mcpagg.spec import LeftOut, ProxySpec, ServerSpec

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mcpagg.jsontext import loads
-from mcpagg.passes.config.findings import quoted, where
+from mcpagg.passes.config.places import quoted, where
 from mcpagg.passes.emission.readback import cut, read_tables
 from mcpagg.problems import ConfigError, Problem
 from mcpagg.spec import ProxySpec
@@ -34,7 +34,7 @@ _ELSEWHERE = frozenset({"docker", "podman", "nerdctl", "kubectl", "ssh"})
 NESTED = '"mcpagg": {"nested": true}'
 
 
-class Named(NamedTuple):
+class NamedFile(NamedTuple):
     """A file that a command line names, and where."""
 
     location: Location
@@ -50,7 +50,9 @@ def check_nesting(spec: ProxySpec, file: Path | None, environ: Mapping[str, str]
     problems = []
     for server in spec.servers:
         row = server.row()
-        for location, path in _named(row, str(spec.folder), environ) if server.command else ():
+        for location, path in (
+            _named_files(row, str(spec.folder), environ) if server.command else ()
+        ):
             fault = _fault(path, file, environ, allowed=server.nested)
             if fault is not None:
                 what, remedy = fault
@@ -105,7 +107,7 @@ def _leads_to(path: str, file: Path, environ: Mapping[str, str]) -> bool:
     while left:
         proxy = left.pop()
         for row in _rows(proxy):
-            for _, other in _named(row, os.path.dirname(proxy), environ):
+            for _, other in _named_files(row, os.path.dirname(proxy), environ):
                 real = os.path.realpath(other)
                 if _is_same(other, file):
                     return True
@@ -124,7 +126,9 @@ def _rows(proxy: str) -> list[dict[str, Any]]:
     return []
 
 
-def _named(row: Mapping[str, Any], folder: str, environ: Mapping[str, str]) -> Iterator[Named]:
+def _named_files(
+    row: Mapping[str, Any], folder: str, environ: Mapping[str, str]
+) -> Iterator[NamedFile]:
     """Yield the files that a row's command line may name, there or not."""
     own = row.get("env", {})
     resolved = _resolver(own, folder, environ)
@@ -133,10 +137,12 @@ def _named(row: Mapping[str, Any], folder: str, environ: Mapping[str, str]) -> I
     path = {"PATH": resolved(own["PATH"]) if "PATH" in own else environ.get("PATH", os.defpath)}
     if command:
         place = os.path.expanduser(command) if os.path.dirname(command) else command
-        yield Named(Location("command"), find_program(place, path, cwd) or os.path.join(cwd, place))
+        yield NamedFile(
+            Location("command"), find_program(place, path, cwd) or os.path.join(cwd, place)
+        )
     if os.path.basename(command) not in _ELSEWHERE:
         args = [resolved(text) for text in row.get("args", ())]
-        yield from (Named(Location("args", index), path) for index, path in _paths(args, cwd))
+        yield from (NamedFile(Location("args", index), path) for index, path in _paths(args, cwd))
 
 
 def _resolver(

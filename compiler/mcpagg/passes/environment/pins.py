@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from mcpagg.passes.config.findings import where
+from mcpagg.passes.config.places import where
 from mcpagg.passes.environment.programs import Package, find_package
 from mcpagg.problems import CompileError, Problem, count, name_list
 from mcpagg.spec import ProxySpec, ServerSpec
@@ -43,7 +43,7 @@ class Pin:
     def exact(self) -> str:
         """The argument with the version in it."""
         before = self.written.removesuffix(self.package.written)
-        return before + self.package.exactly(self.version)
+        return before + self.package.with_version(self.version)
 
     @property
     def pinned(self) -> ServerSpec:
@@ -87,7 +87,7 @@ def _as_problem(pin: Pin) -> Problem:
 def _remedy(pin: Pin) -> str:
     if pin.version:
         return f"write {pin.exact}, which is what ran"
-    return f"`{pin.package.inquiry}` says what there is"
+    return f"`{pin.package.version_command}` says what there is"
 
 
 def lines(pins: Sequence[Pin]) -> Iterator[str]:

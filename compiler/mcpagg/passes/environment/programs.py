@@ -80,7 +80,7 @@ def _lookup_fault(program: str, path: str) -> Fault:
         candidate = Path(folder, program)
         if candidate.is_file():
             return _unstartable(candidate)
-    what = f"{program} is not on the PATH: searched {_in_short(path)}"
+    what = f"{program} is not on the PATH: searched {_shortened_path(path)}"
     return Fault(what, where_to_find(program))
 
 
@@ -96,7 +96,9 @@ def _shebang_fault(script: Path, env: dict[str, str]) -> Fault | None:
         return Fault(f"the `#!` line of {script} ends in a carriage return", "save it with LF")
     if find_program(named, env, "") is None:
         path = env.get("PATH", os.defpath)
-        searched = "" if os.path.dirname(named) else f" on the PATH: searched {_in_short(path)}"
+        searched = (
+            "" if os.path.dirname(named) else f" on the PATH: searched {_shortened_path(path)}"
+        )
         return Fault(
             f"{script} is run by {named}, which is not found{searched}",
             f"install {os.path.basename(named)}, or correct the `#!` line",
@@ -104,7 +106,7 @@ def _shebang_fault(script: Path, env: dict[str, str]) -> Fault | None:
     return None
 
 
-def _in_short(path: str) -> str:
+def _shortened_path(path: str) -> str:
     """Return a PATH; of a long one the first folders and the number of the others."""
     folders = path.split(os.pathsep)
     first = os.pathsep.join(folders[:_FOLDERS_SHOWN])
@@ -115,9 +117,9 @@ def _in_short(path: str) -> str:
 class Launcher(NamedTuple):
     """A program that fetches what it runs.
 
-    `words` are the words that make it one, its own name first. `kind` is that of its packages, as a
-    purl has it; `exact` tells a package with an exact version, `name` matches what of it names no
-    version, and `joint` stands between the two. `package` are options whose value is the package;
+    `words` are its command, its own name first. `kind` is the type of its packages in a purl;
+    `exact` is true of a package with an exact version, `name` matches the part before the version,
+    and `separator` stands between the two. `package` are options whose value is the package;
     `valued` are other options that take the next word.
     """
 
@@ -125,7 +127,7 @@ class Launcher(NamedTuple):
     kind: str
     exact: Callable[[str], object]
     name: re.Pattern[str]
-    joint: str
+    separator: str
     package: frozenset[str] = frozenset()
     valued: frozenset[str] = frozenset()
 
@@ -163,13 +165,13 @@ class Package(NamedTuple):
         """The exact version, digest or tag that it names, "" if it names none."""
         return self.written[len(self.name) :].lstrip("@=:") if self.is_exact else ""
 
-    def exactly(self, version: str) -> str:
+    def with_version(self, version: str) -> str:
         """Return how an exact version is written: a commit of a repository, an image's digest."""
         if self.is_repository:
             place, _, branch = self.written.rpartition("@")
             return f"{self.written if '/' in branch else place}@{version}"
-        joint = "@" if version.startswith(DIGEST) else self.launcher.joint
-        return f"{self.name}{joint}{version}"
+        separator = "@" if version.startswith(DIGEST) else self.launcher.separator
+        return f"{self.name}{separator}{version}"
 
     @property
     def plain_name(self) -> str:
@@ -177,10 +179,10 @@ class Package(NamedTuple):
         return self.name.removeprefix("npm:").partition("[")[0]
 
     @property
-    def inquiry(self) -> str:
+    def version_command(self) -> str:
         """The command that tells its newest version, for a shell; of an image, that at hand."""
         if self.is_repository:
-            place = self.exactly("").removesuffix("@").rpartition("git+")[2]
+            place = self.with_version("").removesuffix("@").rpartition("git+")[2]
             return f"git ls-remote {quote(place)} HEAD"
         if self.launcher.kind == "npm":
             asked = self.plain_name if "$" in self.written else self.written
@@ -256,7 +258,9 @@ def find_package(command: str, args: Sequence[str]) -> Package | None:
     before = 2 if tuple(argv[:2]) in _SHELLS else 0
     for launcher in LAUNCHERS:
         after = before + len(launcher.words)
-        words = [bare(word) for word in argv[before : before + 1]] + argv[before + 1 : after]
+        words = [program_name(word) for word in argv[before : before + 1]] + argv[
+            before + 1 : after
+        ]
         if tuple(words) == launcher.words:
             index, written = _package(argv, after, launcher)
             if written and not _LOCAL.match(written):
@@ -264,7 +268,7 @@ def find_package(command: str, args: Sequence[str]) -> Package | None:
     return None
 
 
-def bare(command: str) -> str:
+def program_name(command: str) -> str:
     """Return the name of a program without its folder and the suffix of Windows."""
     name = command.replace("\\", "/").rpartition("/")[2].lower()
     return re.sub(r"\.(?:exe|cmd|bat)$", "", name)

@@ -23,7 +23,7 @@ UNUSED_FILTER = "unused-filter"
 """What `--ignore` knows it by."""
 
 
-class Idle(NamedTuple):
+class UnusedFilter(NamedTuple):
     """A filter that fits nothing, as it was written, where (JSON path), and whether it must fit.
 
     `near` is the remedy.
@@ -65,7 +65,7 @@ def check_filters(spec: ProxySpec, snapshot: Snapshot, options: Options) -> list
     ]
 
 
-def _of_entries(spec: ProxySpec, snapshot: Snapshot) -> Iterator[Idle]:
+def _of_entries(spec: ProxySpec, snapshot: Snapshot) -> Iterator[UnusedFilter]:
     """Yield those that stand in the entry of a server."""
     children = snapshot.by_name
     for server in spec.servers:
@@ -79,10 +79,12 @@ def _of_entries(spec: ProxySpec, snapshot: Snapshot) -> Iterator[Idle]:
         ):
             if not _fits(glob, child):
                 near = did_you_mean(glob, names) or f"it has {', '.join(names) or 'no tools'}"
-                yield Idle(f"{server.name}:{glob}", server.path, withholds and bool(names), near)
+                yield UnusedFilter(
+                    f"{server.name}:{glob}", server.path, withholds and bool(names), near
+                )
 
 
-def _of_patterns(spec: ProxySpec, snapshot: Snapshot) -> Iterator[Idle]:
+def _of_patterns(spec: ProxySpec, snapshot: Snapshot) -> Iterator[UnusedFilter]:
     """Yield those that are for several servers, and fit a tool of none."""
     children = snapshot.by_name
     uses: dict[tuple[str, str], list[tuple[Pattern, str, ChildSnapshot | None]]] = {}
@@ -101,10 +103,10 @@ def _of_patterns(spec: ProxySpec, snapshot: Snapshot) -> Iterator[Idle]:
             f"{pattern.prefix}{tool['name']}" for pattern, child in there for tool in child.tools
         ]
         if there or not named:
-            yield Idle(*key, must_fit, did_you_mean(key[0], names))
+            yield UnusedFilter(*key, must_fit, did_you_mean(key[0], names))
 
 
-def _of_profiles(spec: ProxySpec, snapshot: Snapshot, options: Options) -> Iterator[Idle]:
+def _of_profiles(spec: ProxySpec, snapshot: Snapshot, options: Options) -> Iterator[UnusedFilter]:
     """Yield those that a profile withholds by; a composite tool has a name without a colon."""
     composites = [composite.name for composite in spec.composites]
     tools = {child.name: [tool["name"] for tool in child.tools] for child in snapshot.children}
@@ -118,7 +120,9 @@ def _of_profiles(spec: ProxySpec, snapshot: Snapshot, options: Options) -> Itera
             servers = [glob[:at] for at, char in enumerate(glob) if char == ":"]
             named = [name for name in tools if tools[name] and {name, escape(name)} & {*servers}]
             is_name = not servers and escape(glob) == glob
-            yield Idle(glob, profile.path, bool(named) or is_name, did_you_mean(glob, targets))
+            yield UnusedFilter(
+                glob, profile.path, bool(named) or is_name, did_you_mean(glob, targets)
+            )
 
 
 def _fits(glob: str, child: ChildSnapshot) -> bool:

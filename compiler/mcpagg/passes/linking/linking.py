@@ -31,7 +31,7 @@ class Linked:
 
     `routes` {kind: {exposed name: (server, own name, portable name)}} for tools and prompts, {kind:
     {URI: (server,)}} for resources and templates, {URI as clients are told: (server, its own URI)}
-    where that is another one; `told_apart` are the kinds of lists in which there are such.
+    where that is another one; `prefixed_kinds` are the kinds of lists in which there are such.
     `children` is what the runtime must know of each server; `capabilities` what the proxy declares
     to clients with a handshake, `modern_capabilities` to those without; `composed` its composite
     tools, which have the server ""; `profiles` {name: what it offers}; `overlays` {server: {tool:
@@ -46,7 +46,7 @@ class Linked:
     composed: Composed
     profiles: dict[str, Subset] = field(default_factory=dict)
     overlays: dict[str, dict[str, Any]] = field(default_factory=dict)
-    told_apart: frozenset[str] = frozenset()
+    prefixed_kinds: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def link(
     for child in snapshot.children:
         warnings += _nothing_left(paths[child.name], child, rows[child.name])
     warnings += extension_warnings(snapshot, paths)
-    told_apart = frozenset(
+    prefixed_kinds = frozenset(
         kind
         for server, by_kind in handed.items()
         for kind, uris in by_kind.items()
@@ -109,7 +109,7 @@ def link(
         declared_capabilities(snapshot),
         merged_instructions(snapshot),
         composed,
-        told_apart=told_apart,
+        prefixed_kinds=prefixed_kinds,
     )
     return linked, tuple(warnings)
 

@@ -16,7 +16,7 @@ from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
 from mcpagg.spec import Overlay, ProxySpec
 
 
-def as_listed(spec: ProxySpec, snapshot: Snapshot) -> Snapshot:
+def with_overlays(spec: ProxySpec, snapshot: Snapshot) -> Snapshot:
     """Return a snapshot with the tools as they are listed.
 
     Raises:
@@ -47,7 +47,7 @@ def patches(spec: ProxySpec, snapshot: Snapshot) -> dict[str, dict[str, Json]]:
     return by_server
 
 
-def idle(spec: ProxySpec, snapshot: Snapshot, linked: Linked) -> Iterator[Problem]:
+def unused_overlays(spec: ProxySpec, snapshot: Snapshot, linked: Linked) -> Iterator[Problem]:
     """Yield a warning for each overlay of a tool that is neither listed nor part of a composite."""
     visible = {(server, tool) for server, tool, _ in linked.routes["tools"].values()}
     for called in linked.composed.subtools.values():

@@ -33,7 +33,7 @@ def subsets(
             continue
         tools = _tools(profile, snapshot, linked)
         absent = _absent(profile, spec, snapshot)
-        warnings += _idle(profile, linked, absent)
+        warnings += _unused_globs(profile, linked, absent)
         if absent and not tools:
             names = " and ".join(f"'{name}'" for name in absent)
             warnings.append(Problem(profile.path, f"is left out, as {names} is"))
@@ -108,7 +108,7 @@ def _is_for(glob: str, server: str) -> bool:
     return any(char == ":" and fnmatchcase(server, glob[:index]) for index, char in enumerate(glob))
 
 
-def _idle(profile: Profile, linked: Linked, absent: Iterable[str]) -> Iterable[Problem]:
+def _unused_globs(profile: Profile, linked: Linked, absent: Iterable[str]) -> Iterable[Problem]:
     """Warn of globs to expose that fit nothing that is offered, though their server is there."""
     targets = [
         f"{server}:{name}" if server else name

@@ -15,13 +15,13 @@ from mcpagg.review.changes import Change, ServerSummary
 from mcpagg.review.describing import (
     BAD,
     SIGNS,
-    apart,
     describe_compilers,
     describe_place,
     describe_renaming,
     describe_server,
     describe_values,
     is_whole_item,
+    split_by_item,
     tone,
     values,
 )
@@ -31,7 +31,7 @@ Key = tuple[str, str, str]
 """The server, the kind and the server's own name of what is listed."""
 
 
-class Shown(NamedTuple):
+class ShownChange(NamedTuple):
     """One change: its class, what became of which place, and its values; `short` if on one line."""
 
     class_: str
@@ -48,7 +48,7 @@ class Subject(NamedTuple):
     sign: str
     kind: str
     names: dict[str, str]
-    changes: tuple[Shown, ...]
+    changes: tuple[ShownChange, ...]
 
 
 class Changed(NamedTuple):
@@ -104,7 +104,7 @@ def _without_name(summary: ServerSummary) -> str:
 
 def _subjects(changes: Iterable[Change], items: Mapping[Key, str]) -> Iterator[Subject]:
     """Yield the changes of a server itself, then of items, those that are alike together."""
-    own, others = apart(changes)
+    own, others = split_by_item(changes)
     if own:
         yield Subject("", "", {}, tuple(map(_shown, own)))
     for key, group in groupby(others, key=_of):
@@ -120,9 +120,11 @@ def _of(alike: list[Change]) -> tuple[str, str, tuple[str, ...]]:
     return alike[0].kind, sign, tuple(change.name for change in alike)
 
 
-def _shown(change: Change) -> Shown:
+def _shown(change: Change) -> ShownChange:
     if change.class_ == "runtime":
-        return Shown(change.class_, tone(change), describe_compilers(change), None, None, False)
+        return ShownChange(
+            change.class_, tone(change), describe_compilers(change), None, None, False
+        )
     text = describe_renaming(change) if is_whole_item(change) else describe_place(change)
     short = bool(describe_values(change))
-    return Shown(change.class_, tone(change), text, *values(change), short)
+    return ShownChange(change.class_, tone(change), text, *values(change), short)

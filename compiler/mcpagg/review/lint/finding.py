@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from mcpagg.jsontext import members_of, strings
 from mcpagg.problems import Problem
-from mcpagg.review.lint.letters import as_read
+from mcpagg.review.lint.letters import skeleton
 from mcpagg.review.lint.schemas import SchemaFault, every_schema, schema_faults
 from mcpagg_runtime.lists.catalogue import KINDS
 
@@ -89,7 +89,7 @@ class Surface:
         for offer in self.offers:
             if offer.kind == "tool":
                 self.described.setdefault(str(offer.value.get("description")), offer)
-                look = as_read(offer.name)
+                look = skeleton(offer.name)
                 if look == offer.name or look not in self.named:
                     self.named[look] = offer
 

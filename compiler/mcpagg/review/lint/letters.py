@@ -35,7 +35,7 @@ _ASIAN = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
 _WIDE = re.compile("[\uff21-\uff3a\uff41-\uff5a]+")
 
 
-def as_read(text: str) -> str:
+def skeleton(text: str) -> str:
     """Return a text as a reader takes it: with Latin letters for all that look like them."""
     if text.isascii():
         return text
@@ -74,5 +74,5 @@ def _is_variant(char: str) -> bool:
 
 def odd_letters(text: str) -> str:
     """Name the letters of a text that only look like Latin ones."""
-    odd = [char for char in dict.fromkeys(text) if as_read(char) != char]
+    odd = [char for char in dict.fromkeys(text) if skeleton(char) != char]
     return ", ".join(f"U+{ord(char):04X} {unicodedata.name(char, '?')}" for char in odd[:3])

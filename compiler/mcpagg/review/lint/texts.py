@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from mcpagg.literal import HIDDEN
 from mcpagg.problems import count, name_list
 from mcpagg.review.lint.finding import DESCRIBED, Hit, Offer, Surface, rule
-from mcpagg.review.lint.letters import as_read, disguised, odd_letters
+from mcpagg.review.lint.letters import disguised, odd_letters, skeleton
 
 # Claude Code cuts a description there: https://github.com/anthropics/claude-code/issues/87650
 CUT = 2048
@@ -144,7 +144,7 @@ def look_alike(offer: Offer, _: Surface) -> Iterator[Hit]:
     for pointer, text in offer.strings:
         if words := [*disguised(text)]:
             word = words[0]
-            what = f"has {_short(as_read(word))} with {odd_letters(word)}"
+            what = f"has {_short(skeleton(word))} with {odd_letters(word)}"
             more = f", and {count(len(words) - 1, 'more such word')}" if len(words) > 1 else ""
             yield Hit(pointer, what + more)
 
@@ -155,7 +155,7 @@ def instructions(offer: Offer, _: Surface) -> Iterator[Hit]:
     for pointer, text in offer.strings:
         if text.isidentifier():  # all of them need more than a word
             continue
-        read = as_read(text)
+        read = skeleton(text)
         for pattern, what in _INSTRUCTIONS:
             if match := pattern.search(read):
                 yield Hit(pointer, f"{what} ({_short(' '.join(match[0].split()))})")
