@@ -192,10 +192,10 @@ class Aggregator:
     ) -> None:
         """Hold the connection to one server; whatever goes wrong in it concerns no other."""
         try:
-            with anyio.fail_after(self._connect_timeout) as patience:
-                way = every_answer(transport(launch, self._spec.source), server.name)
-                async with mcp.Client(way, **self._options) as client:
-                    patience.deadline = math.inf
+            with anyio.fail_after(self._connect_timeout) as scope:
+                stream = every_answer(transport(launch, self._spec.source), server.name)
+                async with mcp.Client(stream, **self._options) as client:
+                    scope.deadline = math.inf
                     self.clients[server.name] = client
                     task_status.started()
                     await self._closing.wait()

@@ -108,7 +108,7 @@ def find_config(
 
 
 def client_of(config: Path) -> str:
-    """Return the client whose config lies there, by the end of its path; "" for nobody's."""
+    """Return the client whose config has such a path, "" if it is none's."""
     path = config.as_posix()
     for client, places in PLACES.items():
         ends = (_FOLDER.sub(lambda match: f"*/{match['default'] or ''}", place) for place in places)

@@ -61,7 +61,7 @@ class Compilation:
     absent: tuple[LeftOut, ...] = ()
     """Entries of the config that were not compiled."""
     findings: tuple[Finding, ...] = ()
-    """What was found wrong with what it lists, and is no error."""
+    """What lint found in what it lists, and is no error."""
     pins: tuple[Pin, ...] = ()
     """Servers that were asked and whose package has no exact version."""
     earlier: Earlier = field(default_factory=Earlier)

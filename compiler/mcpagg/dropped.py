@@ -71,7 +71,7 @@ class _Answers(ObjectReceiveStream[Item]):
 
     @property
     def last_context(self) -> Any:
-        """The context variables of whoever has sent the last item, where the transport knows."""
+        """The context of the sender of the last item, where the transport knows it."""
         return getattr(self._stream, "last_context", None)
 
     async def receive(self) -> Item:

@@ -48,8 +48,8 @@ class Job:
     as their snapshots are those of `file`. `check`: the text is to be compared with `file`, so what
     a server computes anew each time is taken from there (see `Snapshot.with_known_ttl`). `against`
     is another file to compare the text with, which gives nothing of what is compiled. `key` is
-    the path of a key to approve the data with; without, the approval that `file` has is kept as
-    long as it is of the same data. Of the stderr of a server that fails so many lines are `quoted`.
+    the path of a key to approve the data with; without one, the approval in `file` stays as long as
+    the data do. `verbose` has all of a failed server's stderr quoted, and not only the end.
     """
 
     source: Source

@@ -15,10 +15,10 @@ ENDING = ("SIGTERM", "SIGHUP", "SIGBREAK")
 def ending_later(
     names: tuple[str, ...] = ENDING, meanwhile: Callable[[], None] = lambda: None
 ) -> Iterator[None]:
-    """Let such a signal end this process behind the block; `meanwhile` is called when it comes.
+    """Let a signal of these names end the process after the block; call `meanwhile` when it comes.
 
-    One that is ignored (nohup), or handled by the caller, is left alone. Only the main thread can
-    handle signals, and is given them.
+    A signal that is ignored (nohup), or handled by the caller, is left alone. Only the main thread
+    can handle signals, and is given them.
     """
     caught: list[int] = []
 

@@ -43,8 +43,8 @@ class ChildSnapshot:
     all lists, "cacheScope": "private" if that of any is, else "public"}, less what it does not say.
     `handshake` is what one that also speaks by a handshake said in it, {"protocolVersion",
     "capabilities"}, {} for any other: all else is what it says without one.
-    `seconds` is how long its start took, None if it was not started: no part of its answers.
-    `ran` is the version of the package that was started, "" if nobody knows: as little.
+    `seconds` is how long its start took, None if it was not started; `ran` the version of the
+    package that was started, "" if unknown: both are no part of its answers.
     `transport` is how a remote child was reached, "" for any other. `refused` is what was left out
     of its lists or mended when they were read, nothing if it was not asked.
     """
@@ -81,8 +81,8 @@ class ChildSnapshot:
 class Snapshot:
     """All children's answers, in config order.
 
-    `failed` names the children that failed and were let go, `kept` those that failed and whose
-    answers are of an earlier compilation.
+    `failed` names the children that failed and are left out, `kept` those that failed and whose
+    answers are from an earlier compilation.
     """
 
     children: tuple[ChildSnapshot, ...]

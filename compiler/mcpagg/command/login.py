@@ -191,12 +191,12 @@ class _Provider(OAuthClientProvider):
         self._redirect = redirect
 
     async def check(self, request: httpx2.Request) -> None:
-        """Let no request go where none may, whoever named that.
+        """Refuse a request to a URL that is not safe, whoever named it.
 
-        With metadata, and without a client, the only one of this method registers one.
+        With metadata, and without a client, the only POST is that which registers a client.
 
         Raises:
-            OAuthFlowError: it is such a request.
+            OAuthFlowError: the request must not be sent.
         """
         self.refuse_unsafe(str(request.url))
         metadata = self.context.oauth_metadata
@@ -245,13 +245,13 @@ class _Provider(OAuthClientProvider):
         await self._redirect.open_browser(url)
 
     def refuse_unsafe(self, url: str) -> None:
-        """Refuse a URL that nothing of the login may go to: see `unsafe`.
+        """Refuse a URL to which no part of the login may be sent: see `unsafe`.
 
-        On this machine, that is any but those of the server, and of the authorization server that
-        it names, which must have said by its metadata that it is one before it is sent anything.
+        On this machine, the only safe URLs are those of the server, and of the authorization server
+        that it names, once that has shown by its metadata that it is one.
 
         Raises:
-            OAuthFlowError: it is such a URL.
+            OAuthFlowError: the URL is not safe.
         """
         context = self.context
         parts = urlsplit(url)
@@ -294,7 +294,7 @@ class _Provider(OAuthClientProvider):
 
 
 class _InitialStorage:
-    """What the flow starts with: no token, and the client of the config, if it has one."""
+    """The storage of the SDK, as the flow begins: no token, and the client of the config if any."""
 
     def __init__(self, oauth: OAuth, redirect: AnyUrl) -> None:
         self._oauth = oauth
@@ -322,7 +322,7 @@ class _InitialStorage:
 
 
 class _Redirect:
-    """Where a browser is sent back to: a port of this machine, open to nobody else."""
+    """The redirect URI of a login: a port of this machine, which no other machine can reach."""
 
     def __init__(self, port: int, tell: Callable[[str], None]) -> None:
         self.uri = ""

@@ -69,7 +69,7 @@ def _write_lines(stream: TextIO | None, lines: Iterable[Line]) -> None:
 
 
 def give_text(text: str) -> None:
-    """Write a text that a program reads to standard output, with one line end behind it.
+    """Write a text for programs to standard output, with one line end after it.
 
     Raises:
         ConfigError: as `give` does.

@@ -1,4 +1,4 @@
-"""What becomes of a compilation: FILE is written or compared, and so are its other forms.
+"""Writes or compares FILE after a compilation, and its other forms.
 
 What few runs need is imported late: reports, the page, the extension, the bill of materials.
 """
@@ -49,10 +49,10 @@ SUMMARY_WIDTH = 100
 
 
 def check_targets(file: Path | None, run: Run) -> None:
-    """Refuse, before anything is started, what could not be written in the end.
+    """Check, before anything is started, that every file can be written in the end.
 
     Raises:
-        ConfigError: that is so.
+        ConfigError: one cannot.
     """
     if run.sbom:
         try:
@@ -176,7 +176,7 @@ def write_bill(bill: Path, result: Compilation) -> None:
 
 
 def _summary(file: Path, result: Compilation, verbose: bool) -> Iterator[str]:
-    """Say what a file lists and what it leaves out; `verbose` names every tool."""
+    """Yield what a file lists and what it leaves out; `verbose` names every tool."""
     from mcpagg_runtime.launch.platforms import WINDOWS
 
     total = sum(len(names) for names in result.servers.values())
@@ -199,7 +199,7 @@ def _summary(file: Path, result: Compilation, verbose: bool) -> Iterator[str]:
 
 
 def _client_entry(file: Path, result: Compilation, run: Run) -> Iterator[str]:
-    """Say how a client is told of a file: the client whose config was compiled."""
+    """Yield what to paste into the client whose config was compiled, so that it starts a file."""
     from mcpagg.clients import client_of
     from mcpagg.command.pasting import for_extension, start_of, to_paste
 

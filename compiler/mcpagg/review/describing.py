@@ -1,4 +1,4 @@
-"""Changes as texts for people: one line each, with all that nobody would see escaped."""
+"""Changes as texts for people: one line each, with characters that cannot be seen escaped."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ APART = ("server", "proxy")
 """Kinds of changes that are of no item."""
 
 GOOD, BAD, ODD, PLAIN = "good", "bad", "odd", "plain"
-"""How a change is to be taken at first sight."""
+"""How grave a change looks at first sight."""
 _TONES = {
     **dict.fromkeys(("hidden", "schema-breaking", "removed"), BAD),
     **dict.fromkeys(("launch", "file", "failed", "runtime"), ODD),
@@ -43,7 +43,7 @@ _GRAVEST_HINTS = ("readOnlyHint", "destructiveHint")
 
 
 def tone(change: Change) -> str:
-    """Return how a change is to be taken: of a hint, by what the tool says of itself now."""
+    """Return how grave a change looks; a hint by what the tool says of itself now."""
     hint = change.place.rpartition("/")[2]
     if change.class_ != "hint":
         return _TONES.get(change.class_, PLAIN)
@@ -57,7 +57,7 @@ def tone(change: Change) -> str:
 
 
 def visible(text: str) -> str:
-    """Return a text on one line, with what nobody would see as an escape."""
+    """Return a text on one line, with characters that cannot be seen escaped."""
     return HIDDEN.sub(lambda match: ascii(match[0])[1:-1], text)
 
 

@@ -28,7 +28,7 @@ def allowed_types(schema: Mapping[str, Any]) -> frozenset[str]:
 
 
 def enumerated(schema: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the values that a schema allows, by what makes them equal; None for no such list."""
+    """Return {key of equality: value} of the values that a schema lists, None without a list."""
     if "const" in schema:
         return {_key(schema["const"]): schema["const"]}
     values = schema.get("enum")

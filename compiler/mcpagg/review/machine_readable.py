@@ -35,7 +35,7 @@ _NAMED = re.compile(rf'"(?:{"|".join({*_KEYS.values()})})": "(?:[^"\\]|\\.)*"')
 
 
 def as_json(review: Review) -> str:
-    """Return a review as JSON text, what nobody would see escaped.
+    """Return a review as JSON text, with characters that cannot be seen escaped.
 
     {file, up_to_date, fails, servers: [{name, state, version: {before, after}, tools: {added,
     removed, changed}, …}], changes: [{class, counts, server, kind, name, place, what, before,

@@ -1,4 +1,4 @@
-"""What a proxy starts as a bill of materials, for whoever keeps watch over packages.
+"""What a proxy starts as a bill of materials, for tools that watch over packages.
 
 CycloneDX 1.6 (https://cyclonedx.org/docs/1.6/json): the proxy depends on its servers, each with the
 version that it gives itself, and a server on the package or the image that its command line names,

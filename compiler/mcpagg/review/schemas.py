@@ -51,7 +51,7 @@ EFFECTS = {
 class SchemaChange(NamedTuple):
     """One change: its effect (see EFFECTS), its place as a JSON pointer, and its values.
 
-    `what` became of the place stands behind it: `/properties/path`: "is required now".
+    `what` says what became of the place, as a clause after it: "is required now".
     """
 
     effect: str
@@ -174,7 +174,7 @@ class _Comparison:
         return are_apart(as_list(before), self._before) and are_apart(as_list(after), self._after)
 
     def _subschema(self, before: Any, after: Any, pointer: str) -> Iterator[SchemaChange]:
-        """Compare what all values of some kind must fit; any value does where there is no such."""
+        """Compare the schemas of all values of some kind; without one, any value is valid."""
         old, new = (True if value is ABSENT else value for value in (before, after))
         if isinstance(old, dict) and isinstance(new, dict):
             yield from self.changes(old, new, pointer)

@@ -36,7 +36,7 @@ _WRITE_AROUND = 'write {"mcpServers": {NAME: {…}}} around it'
 
 
 class RawEntry(NamedTuple):
-    """An entry that was found, unread; `beside` is the object that holds its container."""
+    """An entry that is not read yet; `beside` is the object that holds its container."""
 
     name: str
     value: Any
@@ -45,7 +45,7 @@ class RawEntry(NamedTuple):
 
 
 class Section(NamedTuple):
-    """What a container holds: the keys that lead there, and the object that they start from."""
+    """A container of servers: the keys that lead to it, its value, the object they start at."""
 
     keys: Keys
     value: Any

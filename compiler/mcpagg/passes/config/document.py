@@ -106,7 +106,7 @@ def _format(text: str, source: str) -> _Format:
 
 
 def _is_deeper(value: object, levels: int) -> bool:
-    """Whether a value is nested deeper than that; whoever reads it next may recurse."""
+    """Whether a value is nested deeper than `levels`; what reads it next may recurse."""
     if not isinstance(value, dict | list):
         return False
     members = value.values() if isinstance(value, dict) else value

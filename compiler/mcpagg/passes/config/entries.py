@@ -184,7 +184,7 @@ class _Entry:
         return says or ("sse" if path.rstrip("/").endswith("/sse") else self.dialect.url)
 
     def of(self, transport: Transport) -> dict[str, Any]:
-        """Return the fields that a server of this transport has; say which ones it has in vain."""
+        """Return the fields of a server of this transport; warn of those of other transports."""
         remote = transport != "stdio"
         for field in STDIO_FIELDS if remote else REMOTE_FIELDS:
             if self.fields.pop(field, None):

@@ -29,7 +29,7 @@ class Naming(NamedTuple):
     """Whether it writes names as they are."""
 
     def spelled(self, server: str) -> str:
-        """Return the name of a server as it stands in such a name."""
+        """Return the name of a server as the client spells it in the name of a tool."""
         return server if self.exact else re.sub(r"[^A-Za-z0-9_-]", "_", server)
 
 

@@ -30,7 +30,7 @@ class Written(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place in the config; all places of one reading share `errors` and `warnings`."""
+    """A place in the config; all places of one config share `errors` and `warnings`."""
 
     path: str = ""
     errors: list[Problem] = field(default_factory=list)

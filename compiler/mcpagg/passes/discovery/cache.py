@@ -1,4 +1,4 @@
-"""What servers said in a compilation that failed for others, for the next one of the same config.
+"""The answers of a compilation that failed for other servers, for the next one of its config.
 
 Only servers that a package manager starts are kept: they take long, and are not what somebody is
 working on meanwhile. They are kept for minutes, in a file of the user's cache that nobody else may
@@ -37,14 +37,14 @@ _LISTS = ("tools", "prompts", "resources", "templates", "skills")
 
 
 class Cached(NamedTuple):
-    """What a server said, and how many seconds ago."""
+    """The answers of a server, and how many seconds old they are."""
 
     child: ChildSnapshot
     seconds: float
 
 
 class Cache:
-    """The file of one config; `file` is where it lies."""
+    """The cache of one config, in `file`."""
 
     def __init__(self, spec: ProxySpec, environ: Mapping[str, str], minimal: bool) -> None:
         self._spec = spec
@@ -55,7 +55,7 @@ class Cache:
         self.file = cache_folder(environ, sys.platform) / f"{name}.json"
 
     def load(self, names: Collection[str]) -> dict[str, Cached]:
-        """Return what is known of servers, by their names."""
+        """Return the cached answers of servers, by their names."""
         record = self._read()
         now = time.time()
         cached = {}
@@ -67,7 +67,7 @@ class Cache:
         return cached
 
     def store(self, children: Collection[ChildSnapshot], cached: Mapping[str, Cached]) -> int:
-        """Keep what servers said, with what is known already; return of how many."""
+        """Keep the answers of servers, some of them `cached` already; return how many are kept."""
         key = secrets.token_hex(32)
         by_name = {child.name: child for child in children}
         now = time.time()
@@ -116,7 +116,7 @@ class Cache:
 
 
 def cache_folder(environ: Mapping[str, str], platform: str) -> Path:
-    """Return where programs of this user keep what they can do without."""
+    """Return the cache folder of this user for our files."""
     if platform == "win32":
         base = environ.get("LOCALAPPDATA") or os.path.expanduser("~/AppData/Local")
         return Path(base, "mcpagg", "cache")

@@ -33,9 +33,9 @@ LOOK_SECONDS = 1.0
 
 
 class Awaited(NamedTuple):
-    """A server that is still awaited, for how many seconds, None if it waits for its turn.
+    """A server that is awaited, for how many seconds, None if it waits for its turn.
 
-    `said` returns what it has said last.
+    `last_line` returns the last line of its stderr.
     """
 
     name: str
@@ -44,9 +44,9 @@ class Awaited(NamedTuple):
 
 
 class Discovery(NamedTuple):
-    """What discovery has found: the snapshot, what is odd about servers, and what failed.
+    """What discovery returns: the snapshot, warnings, and the servers that failed.
 
-    `late` names those of the latter that might have come up with more time.
+    `late` names those of them that might have come up with more time.
     """
 
     snapshot: Snapshot

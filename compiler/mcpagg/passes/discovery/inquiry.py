@@ -47,9 +47,9 @@ OTHER_TRANSPORT = {"streamable-http": "sse", "sse": "streamable-http"}
 
 
 class Inquiry:
-    """One server, what it is asked, and what comes of it.
+    """One server that is asked what it offers.
 
-    `began` is when it was first started, `found` what it offers, `fault` why that is not known.
+    `began` is when it was first started, `snapshot` what it offers, `fault` why it failed.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Inquiry:
     ) -> None:
         """`seconds` bound each handshake, and then each reading of a list.
 
-        `config` is what the config is called; of its stderr so many lines are `quoted`.
+        `config` is the name of the config; `quoted` is how many lines of stderr a fault quotes.
         """
         self.server = server
         self.package = find_package(server.command, server.args)
@@ -74,7 +74,7 @@ class Inquiry:
         """All that were started."""
         self._starting = threading.Lock()
         self._is_given_up = False
-        """Whether it may not be started any more."""
+        """Whether it may no longer be started."""
 
     @property
     def alive(self) -> list[ProbeConnection]:
@@ -109,7 +109,7 @@ class Inquiry:
         return f"{count(len(self.snapshot.tools), 'tool')}, {self.elapsed():.1f} s"
 
     def _as_fault(self, error: Exception) -> Fault:
-        """Say of an error what it means for the server."""
+        """Return an error as a fault of the server."""
         if isinstance(error, Fault):
             return error
         fault = Fault(self._launch.redact(f"failed: {type(error).__name__}: {error}"))

@@ -31,7 +31,7 @@ LOOK_SECONDS = 20.0
 
 
 class Run(NamedTuple):
-    """A package that runs: its version, and for how many seconds; None where nobody tells."""
+    """A package that runs: its version, and for how many seconds, None if that is unknown."""
 
     version: str
     seconds: float | None
@@ -40,13 +40,13 @@ class Run(NamedTuple):
 class Installation:
     """What a launcher does before the package that it fetches runs.
 
-    `leader` is the launcher's process, `said` returns what it has said so far.
+    `leader` is the launcher's process, `output` returns what it has written so far.
     """
 
     def __init__(self, package: Package, leader: int, output: Callable[[], str]) -> None:
         self.package = package
         self._leader = leader
-        self._said = output
+        self._output = output
         self._is_over = False
         self._seen: object = None
 
@@ -55,10 +55,10 @@ class Installation:
         return not self._is_over and find_run(self.package, self._leader) is None
 
     def more(self, seconds: float) -> float:
-        """Return for how long to wait on for an answer, which may take so many seconds by itself.
+        """Return for how long to go on waiting for an answer, which may take so many seconds.
 
-        None, once it has been waited for so long since the end of the installation, or one that is
-        under way has done nothing since this was asked last.
+        That is 0 once so many seconds have passed since the end of the installation, or if an
+        installation has done nothing since this was asked last.
         """
         if self._is_over:
             return 0.0
@@ -66,7 +66,7 @@ class Installation:
         if run is not None:
             self._is_over = True
             return max(seconds - (seconds if run.seconds is None else run.seconds), 0.0)
-        before, self._seen = self._seen, (self._said(), _work(self._leader))
+        before, self._seen = self._seen, (self._output(), _work(self._leader))
         return LOOK_SECONDS if self._seen != before else 0.0
 
 
@@ -107,7 +107,7 @@ def _work(leader: int) -> object:
 def _processes(leader: int) -> Iterator[tuple[float | None, list[str]]]:
     """Yield since when a process and those that it has started run, in seconds, and their words.
 
-    Windows tells nobody in a moment.
+    On Windows nothing tells that quickly.
     """
     if os.path.isdir(f"{_PROC}/self"):
         for process in _session(leader):

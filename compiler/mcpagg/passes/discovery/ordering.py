@@ -93,7 +93,7 @@ def _is_strings(value: Any) -> bool:
 
 
 def _merged(before: Sequence[Key], now: Sequence[Key]) -> list[Key]:
-    """Return the keys `now`: those known before in their order, each new one behind its neighbour.
+    """Return the keys `now`: those of `before` in their order, each new one after its neighbour.
 
     If the known ones have kept their order, this is `now` itself.
     """

@@ -1,4 +1,4 @@
-"""What a server says of itself in one connection: its introduction, and its lists.
+"""What a server says of itself over one connection: its introduction, and its lists.
 
 The rules are those of the emitted file. What differs is that one thread asks, and waits.
 
@@ -65,13 +65,11 @@ MODERN_SECONDS = 1.0
 
 
 class ServerProbe:
-    """A server that is asked what it is and has.
+    """Asks a server over a connection what it is and what it lists.
 
-    Once it was greeted: `introduction` is what it says of itself, without lists. `remarks` are
-    oddities worth a warning, without secrets.
-
-    If that failed: `handshake` is whether one could succeed in another version, `modern` whether
-    the server has shown that it is modern, in whatever version.
+    After `shake_hands`, `introduction` is what it says of itself, without lists, and `remarks` are
+    oddities worth a warning, without secrets. If that failed, `handshake` is whether one could
+    succeed in another version, `modern` whether the server has shown that it is modern.
     """
 
     def __init__(self, connection: ProbeConnection, seconds: float) -> None:
@@ -144,7 +142,7 @@ class ServerProbe:
         return self.connection.request("initialize", params, deadline)
 
     def _refusal_fault(self, refusal: Refusal) -> str:
-        """Note what a refusal tells of the era; return what is wrong with the server."""
+        """Note what a refusal says about the era; return what is wrong with the server."""
         if not self.connection.is_modern:
             self.handshake = not knows_no_handshake(refusal.answer)
             self.modern = speaks_modern(refusal.answer)
@@ -156,7 +154,7 @@ class ServerProbe:
         return _unknown_versions(data.get("supported"), (MODERN_VERSION,))
 
     def _take_introduction(self, about: Json) -> str:
-        """Take down what the server says of itself; return what is wrong with it, or ""."""
+        """Keep what the server says of itself; return what is wrong with it, "" for nothing."""
         connection = self.connection
         spoken = _list(about.get("supportedVersions"))
         versions = (MODERN_VERSION,) if connection.is_modern else LEGACY_VERSIONS
@@ -262,9 +260,9 @@ class ServerProbe:
             return ()
 
     def _list_items(self, kind: Kind, seconds: float) -> list[Json]:
-        """Return one list as the server gives it, page after page, within so many seconds.
+        """Return one list as the server gives it, page after page.
 
-        What the emitted file would leave out or mend is left out or mended, and told.
+        What the emitted file would leave out or mend is left out or mended, with a remark.
 
         Raises:
             BadList: it gives none.

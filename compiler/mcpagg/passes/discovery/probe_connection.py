@@ -42,7 +42,7 @@ AGENT = f"mcpagg/{__version__}"
 ABOUT = obj(name='"mcpagg"', version=quote(__version__))
 ALL_LINES = 1000
 LONGEST_INSTALLATION = 10
-"""So many times as long as a start may take by itself."""
+"""How many times as long as a start an installation may take."""
 # What is answered for a user who is not there; that of sampling is the specification's for one who
 # declines (client/sampling).
 RESULTS = {
@@ -128,8 +128,8 @@ TIME = Time()
 class StartedServer:
     """A started server, and what is known of it outside of the protocol.
 
-    `noise` is what it wrote first that was no message, without secrets, or nothing; `spoke` is
-    whether it has ever sent one; `installation` is what its launcher does before it runs, if known.
+    `noise` is the first text that was no message, without secrets, "" for none; `spoke` is whether
+    it has sent a message; `installation` is what its launcher does before it runs, if known.
     """
 
     def __init__(
@@ -206,7 +206,7 @@ class StartedServer:
         return self.fault(f"{reason} before it answered {method}{noise if self.noise else ''}")
 
     def silence_fault(self, method: str, seconds: float) -> Fault:
-        """Say that it has not shaken hands in so many seconds, and what may be the reason."""
+        """Say that it did not answer the handshake in time, and why that may be."""
         what, why = f"did not answer {method} within {seconds:g} s", ""
         if isinstance(self.process, RemoteConnection):
             what += self.process.silence_told
@@ -227,7 +227,7 @@ class StartedServer:
 
 
 class ProbeConnection:
-    """A server that is spoken to in one version, and the request that it is asked.
+    """The connection to a server in one version of the protocol, and the request in flight.
 
     `greeting` is the method that opens the conversation. `gone` is why the server answers no more,
     "" while it may. `changes` counts the announcements of changed tools so far.
@@ -246,7 +246,7 @@ class ProbeConnection:
         """Start the server, for a client that has `declared` these capabilities.
 
         `config` is what the config is called where a person is asked to log in. `package` is what
-        its launcher fetches, if it is one. Of its stderr so many lines are `quoted`.
+        its launcher fetches, if it is one. `quoted` is how many lines of stderr a fault quotes.
 
         Raises:
             Fault: it cannot be started.
@@ -341,7 +341,7 @@ class ProbeConnection:
         return result(number, RESULTS[method]) if method in RESULTS else failure(number, REJECTED)
 
     def changed(self, within: float) -> bool:
-        """Wait for news of changed tools that were not waited for yet, at most so many seconds."""
+        """Wait for a new announcement of changed tools, at most `within` seconds."""
         deadline = TIME.now() + within
         TIME.wait_until(
             self._changed, lambda: self.changes > self._seen_changes or bool(self.gone), deadline

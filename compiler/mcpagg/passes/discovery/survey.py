@@ -85,7 +85,7 @@ def outcome_of(job: Job, discovery: Discovery) -> list[str]:
 
 
 def _advice(job: Job, discovery: Discovery, cached: int = 0) -> str:
-    """Return what helps against what failed, where so many of the others are kept."""
+    """Return what helps against the failures; `cached` of the other servers are in the cache."""
     tips = outcome_of(job, discovery)
     if job.options.allow_failed:
         tips.append("--refresh NAME, with -o FILE, asks one again")

@@ -152,7 +152,7 @@ def _launch(
     prepared: Callable[[Mapping[str, Mapping[str, Any]], Mapping[str, str]], Launch],
     at: Callable[[Location], Place],
 ) -> tuple[Launch, set[Location]]:
-    """Return what would be started, and the strings in it that nobody can know.
+    """Return what would be started, and the strings in it that cannot be resolved.
 
     What is missing is reported and taken as empty, so that the rest can be checked all the same.
     Without its env file, what else a server lacks is not known, as the file may define it.

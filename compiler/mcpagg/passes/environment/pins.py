@@ -19,7 +19,7 @@ from mcpagg.spec import ProxySpec, ServerSpec
 from mcpagg_runtime.launch.launch import Location
 
 _WHOLE = rb"(?<![\w@/.-])%s(?![\w@/.=<>-])"
-"""Where a word of a config stands by itself."""
+"""A word of a config that is not part of a longer one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ class Linked:
 
     `routes` {kind: {exposed name: (server, own name, portable name)}} for tools and prompts, {kind:
     {URI: (server,)}} for resources and templates, {URI as clients are told: (server, its own URI)}
-    where that is another one; `prefixed_kinds` are the kinds of lists in which there are such.
+    where that is another one; `prefixed_kinds` are the kinds of lists that have such URIs.
     `children` is what the runtime must know of each server; `capabilities` what the proxy declares
     to clients with a handshake, `modern_capabilities` to those without; `composed` its composite
     tools, which have the server ""; `profiles` {name: what it offers}; `overlays` {server: {tool:
@@ -159,7 +159,7 @@ def _add_composites(
     owners: dict[str, tuple[str, str]],
     clashes: list[Problem],
 ) -> None:
-    """Give composite tools their own names, which are nobody else's."""
+    """Give composite tools their own names, which no other tool may have."""
     for composite in spec.composites:
         name = composite.name
         if name in owners:
