@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NoReturn
 
-from mcpagg.problems import ConfigError, Problem, did_you_mean
+from mcpagg.problems import ConfigError, Problem, suggest
 
 # Looked at in order: a project's own config before the user's. `{apps}` is where a system keeps
 # the data of applications, `{config}` where its command-line programs keep their settings, and
@@ -90,11 +90,8 @@ def find_config(
             in places of one rank.
     """
     if client not in PLACES:
-        _refuse(
-            client,
-            "unknown client",
-            did_you_mean(client, PLACES) or f"known are {', '.join(PLACES)}",
-        )
+        near = suggest(client, PLACES) or f"known are {', '.join(PLACES)}"
+        _refuse(client, "unknown client", near)
     places = _places(client, home, environ, platform, cwd)
     for place in places:
         pattern = glob.escape(place).replace("[*]", "*")

@@ -255,16 +255,12 @@ def commands(source: Source, output: str) -> Commands:
     Raises:
         ConfigError: no relative path leads from the file's folder to the config.
     """
-    from mcpagg.passes.environment.relocation import (
-        relative_path,  # --help needs none of what it brings along
-    )
+    # --help needs none of what this brings along
+    from mcpagg.passes.environment.relocation import relative_path
 
     try:
-        there = (
-            "-"
-            if source.name == "-"
-            else relative_path(os.path.dirname(output) or ".", source.name)
-        )
+        folder = os.path.dirname(output) or "."
+        there = "-" if source.name == "-" else relative_path(folder, source.name)
     except ConfigError:
         if not source.client:
             raise

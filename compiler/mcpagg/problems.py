@@ -1,13 +1,5 @@
 """The compiler's errors, by whose fault they are.
 
-    CompileError            exit_code
-    ├─ Drift            1   --check: the file is not what compiling now would write
-    ├─ ConfigError      2   the command line or the config
-    ├─ EnvironmentFault 3   variables, executables, folders that the config needs and are not here
-    ├─ ChildFault       4   a server that did not start, or did not say what it offers
-    └─ NameClash        5   two tools that would get one exposed name
-    InternalFault      70   a fault of the compiler's own, as any other exception is
-
 Every pass collects all its problems and raises once, so that one run shows them all.
 """
 
@@ -64,7 +56,7 @@ def is_within(place: str, path: str) -> bool:
     return place == path or place.startswith((f"{path}.", f"{path}["))
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
+def suggest(word: str, known: Iterable[str]) -> str:
     """Return the remedy for a word that is not known: the one that looks most like it, or ""."""
     import difflib  # only who has made a mistake waits for it
 

@@ -24,7 +24,7 @@ from mcpagg.options import (
     option,
     options_of,
 )
-from mcpagg.problems import ConfigError, Problem, did_you_mean
+from mcpagg.problems import ConfigError, Problem, suggest
 from mcpagg.review import ALWAYS, CLASSES
 
 CONFIG_VARIABLE = "MCP_PROXY_CONFIG_PATH"
@@ -72,7 +72,7 @@ class _Prints(argparse.Action):
 
 def _class(text: str) -> str:
     if text not in CLASSES:
-        near = did_you_mean(text, CLASSES) or f"choose one of {', '.join(CLASSES)}"
+        near = suggest(text, CLASSES) or f"choose one of {', '.join(CLASSES)}"
         raise argparse.ArgumentTypeError(f"{text!r} is no class of changes; {near}")
     return text
 
@@ -190,7 +190,7 @@ def _choice_type(choices: Mapping[str, str]) -> Callable[[str], str]:
     def chosen(text: str) -> str:
         if any(fnmatchcase(text, choice) for choice in choices):
             return text
-        near = did_you_mean(text, choices) or f"choose {' or '.join(choices)}"
+        near = suggest(text, choices) or f"choose {' or '.join(choices)}"
         raise argparse.ArgumentTypeError(f"{text!r} is none of its choices; {near}")
 
     return chosen
@@ -222,7 +222,7 @@ class _Parser(argparse.ArgumentParser):
         if not word.startswith("-"):
             return Problem("", f"more than one config is given: {word!r} is one too many")
         flag = word.partition("=")[0]  # the value may be anything, a secret too
-        remedy = did_you_mean(flag, self._option_string_actions) or f"see {PROGRAM} --help"
+        remedy = suggest(flag, self._option_string_actions) or f"see {PROGRAM} --help"
         return Problem("", f"there is no option {flag}", remedy)
 
     def _print_message(self, message: str, file: Any = None) -> None:

@@ -64,9 +64,8 @@ class Console(Listener):
             self._tell([*failure_lines(fault.problems, fault.advice)])
         elif self._is_named or len(fault.problems) > 1:
             heading = Line(f"{count(len(fault.problems), 'error')}:", "grave")
-            lines = [
-                Line(f"  {line}") for problem in fault.problems for line in str(problem).split("\n")
-            ]
+            texts = "\n".join(map(str, fault.problems)).split("\n")
+            lines = [Line(f"  {text}") for text in texts]
             self._tell([heading, *lines, *([Line(f"  {fault.advice}")] if fault.advice else [])])
         else:
             say(str(fault))
@@ -115,9 +114,8 @@ def _waiting(awaited: Sequence[Awaited]) -> str:
     texts = []
     for server in sorted(started, key=lambda server: -(server.seconds or 0)):
         last_line = server.last_line()
-        texts.append(
-            f"{server.name} ({server.seconds:.0f} s{'; ' if last_line else ''}{last_line})"
-        )
+        seconds = f"{server.seconds:.0f} s"
+        texts.append(f"{server.name} ({'; '.join(filter(None, (seconds, last_line)))})")
     if later := len(awaited) - len(started):
         texts.append(f"{later} more after them")
     return f"  waiting for {len(awaited)}: {', '.join(texts)}"

@@ -18,7 +18,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from mcpagg.passes.emission.output import SERVER
-from mcpagg.passes.linking.listed import listed_items
+from mcpagg.passes.linking.linking import listed_items
 from mcpagg.problems import count
 from mcpagg_runtime.launch.launch import MORE_FOLDERS
 from mcpagg_runtime.launch.needs import uses

@@ -9,8 +9,7 @@ from typing import Any
 
 from mcpagg.jsontext import dumps
 from mcpagg.options import Options
-from mcpagg.passes.linking.linking import Linked
-from mcpagg.passes.linking.listed import listed_items
+from mcpagg.passes.linking.linking import Linked, listed_items
 from mcpagg.problems import ConfigError, Problem
 from mcpagg.snapshot import Snapshot
 from mcpagg_runtime.lists.catalogue import TOOLS

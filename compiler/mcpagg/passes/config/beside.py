@@ -79,9 +79,8 @@ def _known(document: dict[str, Any], dialect: Dialect) -> set[str]:
         if reach(document, path, Place())[0] is not None:
             handled |= {path, path.split(".")[0]}
     if dialect.container == ("mcpServers",):
-        handled |= {"envVars", "serverTransport"} | (
-            {"tools"} if has_composites(document) else set()
-        )
+        handled |= {"envVars", "serverTransport"}
+        handled |= {"tools"} if has_composites(document) else set()
     return handled
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from mcpagg.jsontext import members_of
 from mcpagg.passes.config.dialects import (
     ANY,
     API_DOCUMENTS,
@@ -23,7 +24,7 @@ from mcpagg.passes.config.dialects import (
 )
 from mcpagg.passes.config.keys import KEYS, is_quiet
 from mcpagg.passes.config.places import Place, kind, quoted
-from mcpagg.problems import count, did_you_mean
+from mcpagg.problems import count, suggest
 
 Keys = tuple[str, ...]
 
@@ -67,9 +68,7 @@ def find_servers(document: Any, path: Path, root: Place) -> tuple[Dialect, list[
     is_config = _NEVER_A_NAME & document.keys() or not API_DOCUMENTS & document.keys()
     candidates = _candidates(document, path) if is_config else []
     if candidates:
-        dialect, places = next(
-            (section for section in candidates if _count(section[1])), candidates[0]
-        )
+        dialect, places = next((pair for pair in candidates if _count(pair[1])), candidates[0])
         if listing := next(filter(_is_catalogue, places), None):
             what = f"no servers: `{'.'.join(listing.keys)}` lists servers to install"
             root.error(what, "compile the config of the client that starts them")
@@ -105,10 +104,8 @@ def _candidates(document: dict[str, Any], path: Path) -> list[tuple[Dialect, lis
 def _is_catalogue(section: Section) -> bool:
     """Whether a container describes servers to install, and none to start."""
     members = _members(section.value) if isinstance(section.value, dict | list) else []
-    described = [
-        isinstance(member, dict) and bool(OF_CATALOGUES & member.keys()) for member in members
-    ]
-    return any(described) and not any(map(is_entry, members))
+    described = any(OF_CATALOGUES & members_of(member).keys() for member in members)
+    return described and not any(map(is_entry, members))
 
 
 def _may_hold_servers(value: Any) -> bool:
@@ -294,9 +291,8 @@ def _report_no_servers(document: dict[str, Any], candidates: list[Any], root: Pl
     what = f"looked for {looked} and others; the file has {has}"
     if there is not None:
         what += f", and in {quoted(there)} nothing that is a server"
-    root.error(
-        f"no servers: {what}", _misspelt(document, containers) or f"{_WRITE_MAP} as `mcpServers`"
-    )
+    remedy = _misspelt(document, containers) or f"{_WRITE_MAP} as `mcpServers`"
+    root.error(f"no servers: {what}", remedy)
 
 
 def _misspelt(document: dict[str, Any], containers: Collection[str]) -> str:
@@ -304,7 +300,7 @@ def _misspelt(document: dict[str, Any], containers: Collection[str]) -> str:
     for key, value in document.items():
         if key not in containers and isinstance(value, dict | list):
             names_them = "mcp" in key.lower() or any(map(is_entry, _members(value)))
-            if names_them and (close := did_you_mean(key, containers)):
+            if names_them and (close := suggest(key, containers)):
                 return close
     return ""
 

@@ -385,9 +385,8 @@ def _before_hosts(text: str) -> Iterator[_Evidence]:
         if password and not _HARMLESS.fullmatch(password):
             is_default = bool(_DEFAULT.fullmatch(password))
             if not (is_default and _LOCAL.fullmatch(host)):
-                placeholder = (
-                    bool(_EXAMPLE.search(text)) if is_default else _is_placeholder(password)
-                )
+                is_example = bool(_EXAMPLE.search(text))
+                placeholder = is_example if is_default else _is_placeholder(password)
                 name = "USER" if looks_random(user) else user
                 lead = f"{match['protocol']}://{name}:"
                 more = "…" if text[match.end() :] else ""

@@ -27,7 +27,7 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from mcpagg.literal import is_visible
 from mcpagg.passes.config.places import COMMENTS, quoted
-from mcpagg.problems import did_you_mean
+from mcpagg.problems import suggest
 
 
 class Fault(ValueError):
@@ -82,7 +82,7 @@ def _must(holds: Callable[[str], object], what: str, remedy: str = "") -> AfterV
 def _is_server(name: str, info: ValidationInfo) -> str:
     servers = _servers(info)
     if name not in servers:
-        remedy = did_you_mean(name, servers) or f"it has {', '.join(servers)}"
+        remedy = suggest(name, servers) or f"it has {', '.join(servers)}"
         raise Fault(f"there is no server {quoted(name)}", remedy)
     return name
 
@@ -108,7 +108,7 @@ def _fits_server(glob: str, info: ValidationInfo) -> str:
 
 
 def _near(target: str, info: ValidationInfo) -> str:
-    return did_you_mean(target.partition(":")[0], _servers(info)) or "write SERVER:TOOL"
+    return suggest(target.partition(":")[0], _servers(info)) or "write SERVER:TOOL"
 
 
 def _servers(info: ValidationInfo) -> Collection[str]:

@@ -137,9 +137,8 @@ def zed(value: Any, at: Place) -> list[Pattern]:
         at.at("profiles").warn("only the profile that Zed begins with is honoured", "see `mcpagg`")
     patterns = []
     if name in profiles:
-        patterns = _zed_profile(
-            members_of(profiles[name]), name == "write", at.at("profiles").at(name)
-        )
+        profile, place = members_of(profiles[name]), at.at("profiles").at(name)
+        patterns = _zed_profile(profile, name == "write", place)
     place = at.at("tool_permissions")
     permissions = members_of(agent.get("tool_permissions"))
     if permissions.get("default") == "deny":
@@ -281,9 +280,8 @@ def _overlap(glob: str, other: str) -> bool:
 def _prefix(glob: str, server: str, naming: Collection[Naming]) -> str:
     """Return what a server's tools begin with in the naming that a glob is written in."""
     prefixes = [form.prefix.replace("{}", form.spelled(server)) for form in naming]
-    return next(
-        (prefix for prefix in prefixes if glob.startswith((prefix, escape(prefix)))), prefixes[0]
-    )
+    fitting = (prefix for prefix in prefixes if glob.startswith((prefix, escape(prefix))))
+    return next(fitting, prefixes[0])
 
 
 def _object(value: Any, at: Place) -> list[tuple[str, Any]]:

@@ -247,9 +247,8 @@ def _check_literals(server: ServerSpec, root: Place, allowed: bool) -> None:
     for credential in credentials:
         at = Place(where(server, credential.location), root.errors, root.warnings)
         if credential.placeholder:
-            at.warn(
-                "holds a placeholder or a short word instead of a credential", credential.remedy
-            )
+            what = "holds a placeholder or a short word instead of a credential"
+            at.warn(what, credential.remedy)
         elif allowed:
             at.warn(f"holds {credential.what}, which will stand in the output", credential.remedy)
         else:
@@ -293,18 +292,14 @@ def _texts(value: object) -> Iterator[str]:
         for member in value:
             yield from _texts(member)
     elif is_dataclass(value) and not isinstance(value, type):
-        yield from _texts(
-            [getattr(value, field.name) for field in fields(value) if field.name != "path"]
-        )
+        names = (field.name for field in fields(value))
+        yield from _texts([getattr(value, name) for name in names if name != "path"])
 
 
 def _shown(problems: list[Problem]) -> list[Problem]:
     """Return problems, each once, without credentials that are names in the config."""
-    cleaned = (
-        Problem(*map(without_formats, (problem.where, problem.what, problem.remedy)))
-        for problem in problems
-    )
-    return [*dict.fromkeys(cleaned)]
+    texts = ((problem.where, problem.what, problem.remedy) for problem in problems)
+    return [*dict.fromkeys(Problem(*map(without_formats, parts)) for parts in texts)]
 
 
 def _check_standard(document: Any, dialect: Dialect, entries: list[RawEntry], root: Place) -> None:

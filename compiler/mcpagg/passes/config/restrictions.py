@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from mcpagg.passes.config.places import Place
-from mcpagg.problems import did_you_mean
+from mcpagg.problems import suggest
 from mcpagg_runtime.launch.secrecy import NOTHING, promise, words_of
 
 SWITCHES = {
@@ -58,7 +58,7 @@ def report_unknown(key: str, value: Any, at: Place, known: Collection[str] = ())
     nothing = says_nothing(value) and restricts(key, "")
     if not refuse_within(key, value, at) and not nothing:
         is_secret = isinstance(value, str) and promise(key) != NOTHING
-        at.warn("is not understood and ignored", _UNSENT if is_secret else did_you_mean(key, known))
+        at.warn("is not understood and ignored", _UNSENT if is_secret else suggest(key, known))
 
 
 def refuse_within(key: str, value: Any, at: Place) -> bool:

@@ -19,7 +19,7 @@ from mcpagg.passes.config.keys import is_nested, within_of
 from mcpagg.passes.config.places import Place, kind, quoted, reach, where
 from mcpagg.passes.config.readers import switch
 from mcpagg.passes.config.restrictions import SWITCHES
-from mcpagg.problems import ConfigError, Problem, did_you_mean
+from mcpagg.problems import ConfigError, Problem, suggest
 from mcpagg.spec import LeftOut, Pattern, ProxySpec, ServerSpec
 from mcpagg_runtime.launch.launch import Location
 
@@ -39,7 +39,7 @@ def select(
     for name in dict.fromkeys([*only, *skip]):
         if name not in names:
             what = f"there is no server '{name}' to choose"
-            root.error(what, did_you_mean(name, names) or f"it has {', '.join(names)}")
+            root.error(what, suggest(name, names) or f"it has {', '.join(names)}")
     wanted = [e for e in entries if e.name not in skip and (not only or e.name in only)]
     on = [entry for entry in wanted if not _is_off(entry, dialect, root)]
     for entry in wanted:
@@ -219,7 +219,7 @@ def filtered(spec: ProxySpec, expose: tuple[str, ...], hide: tuple[str, ...]) ->
 
 def _meant_server(glob: str, spec: ProxySpec) -> str:
     server, colon, _ = glob.partition(":")
-    near = did_you_mean(server, [other.name for other in spec.servers]) if colon else ""
+    near = suggest(server, [other.name for other in spec.servers]) if colon else ""
     return near or "write SERVER:TOOL"
 
 

@@ -10,7 +10,7 @@ from mcpagg.jsontext import loads
 from mcpagg.passes.config.document import HALF_CHARACTER
 from mcpagg.passes.config.formats import Number
 from mcpagg.passes.config.places import COMMENTS, Place, kind
-from mcpagg.problems import did_you_mean
+from mcpagg.problems import suggest
 
 Json = dict[str, Any]
 Report = Callable[[str, Any, Place, Collection[str]], None]
@@ -69,7 +69,7 @@ def validated(
 def _refuse_unknown(key: str, _: Any, at: Place, known: Collection[str]) -> None:
     """Report a key that is not known, unless it is a comment: what is ours has no others."""
     if not key.startswith(COMMENTS):
-        at.error("is not understood", did_you_mean(key, known) or f"known: {', '.join(known)}")
+        at.error("is not understood", suggest(key, known) or f"known: {', '.join(known)}")
 
 
 def plain(value: Any) -> Any:
@@ -176,8 +176,6 @@ def _said(fault: Mapping[str, Any], schema: _Schema) -> tuple[str, str]:
         return "is missing", schema.remedy
     if fault["type"] == "literal_error":
         *others, last = schema.choices
-        near = (
-            did_you_mean(fault["input"], schema.choices) if isinstance(fault["input"], str) else ""
-        )
+        near = suggest(fault["input"], schema.choices) if isinstance(fault["input"], str) else ""
         return f"expected {' or '.join([', '.join(others), last] if others else [last])}", near
     return f"expected {schema.expected}, found {kind(fault['input'])}", schema.remedy

@@ -136,10 +136,9 @@ def _ask(
                 turns.release(len(threads) or 1)
                 _join(threads)
             except BaseException:
-                for connection in [
-                    connection for inquiry in inquiries for connection in inquiry.alive
-                ]:
-                    connection.server.process.kill()
+                for inquiry in inquiries:
+                    for connection in inquiry.alive:
+                        connection.server.process.kill()
                 _join(threads)
                 raise
             raise

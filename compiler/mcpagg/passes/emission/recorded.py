@@ -20,7 +20,7 @@ from mcpagg.passes.emission.approval import Approval
 from mcpagg.passes.emission.output import content
 from mcpagg.passes.emission.readback import cut, read_tables
 from mcpagg.passes.emission.tables import RECORDED
-from mcpagg.problems import ConfigError, Problem, did_you_mean
+from mcpagg.problems import ConfigError, Problem, suggest
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg.spec import ProxySpec
 from mcpagg_runtime.lists.catalogue import KINDS
@@ -69,10 +69,8 @@ def read_contents(file: Path, rebuild: str = "") -> Contents:
     root = Place()
     tables = _tables(_read(file), file.name, root)
     if root.errors or validated(File, tables, root) is None:
-        problems = [
-            replace(problem, remedy=f"compile it anew: {rebuild}") for problem in root.errors
-        ]
-        raise ConfigError(str(file), problems)
+        remedy = f"compile it anew: {rebuild}"
+        raise ConfigError(str(file), [replace(error, remedy=remedy) for error in root.errors])
     children = tuple(
         _child(name, tables["CHILDREN"][name], lists, tables["SERVERS"][name])
         for name, lists in tables["SNAPSHOT"].items()
@@ -167,9 +165,7 @@ def asked_servers(spec: ProxySpec, refresh: Collection[str] | None) -> frozenset
         return frozenset(names)
     there = f"there are: {', '.join(names)}"
     if problems := [
-        Problem(
-            "", f"--refresh {name} is no server of the config", did_you_mean(name, names) or there
-        )
+        Problem("", f"--refresh {name} is no server of the config", suggest(name, names) or there)
         for name in refresh
         if name not in names
     ]:

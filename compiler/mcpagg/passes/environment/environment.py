@@ -119,9 +119,8 @@ def _missing(
     mentioned: set[str],
 ) -> list[Problem]:
     """Return what a start of the server would not find."""
-    from mcpagg.passes.environment.programs import (
-        find_fault,  # what starts no server needs none of it
-    )
+    # what starts no server needs none of it
+    from mcpagg.passes.environment.programs import find_fault
 
     root = Place()
 

@@ -50,9 +50,8 @@ def check_nesting(spec: ProxySpec, file: Path | None, environ: Mapping[str, str]
     problems = []
     for server in spec.servers:
         row = server.row()
-        for location, path in (
-            _named_files(row, str(spec.folder), environ) if server.command else ()
-        ):
+        files = _named_files(row, str(spec.folder), environ) if server.command else ()
+        for location, path in files:
             fault = _fault(path, file, environ, allowed=server.nested)
             if fault is not None:
                 what, remedy = fault
@@ -137,9 +136,8 @@ def _named_files(
     path = {"PATH": resolved(own["PATH"]) if "PATH" in own else environ.get("PATH", os.defpath)}
     if command:
         place = os.path.expanduser(command) if os.path.dirname(command) else command
-        yield NamedFile(
-            Location("command"), find_program(place, path, cwd) or os.path.join(cwd, place)
-        )
+        file = find_program(place, path, cwd) or os.path.join(cwd, place)
+        yield NamedFile(Location("command"), file)
     if os.path.basename(command) not in _ELSEWHERE:
         args = [resolved(text) for text in row.get("args", ())]
         yield from (NamedFile(Location("args", index), path) for index, path in _paths(args, cwd))

@@ -80,7 +80,7 @@ def _lookup_fault(program: str, path: str) -> Fault:
         candidate = Path(folder, program)
         if candidate.is_file():
             return _unstartable(candidate)
-    what = f"{program} is not on the PATH: searched {_shortened_path(path)}"
+    what = f"{program} is not on the PATH: searched {_shortened(path)}"
     return Fault(what, where_to_find(program))
 
 
@@ -96,9 +96,7 @@ def _shebang_fault(script: Path, env: dict[str, str]) -> Fault | None:
         return Fault(f"the `#!` line of {script} ends in a carriage return", "save it with LF")
     if find_program(named, env, "") is None:
         path = env.get("PATH", os.defpath)
-        searched = (
-            "" if os.path.dirname(named) else f" on the PATH: searched {_shortened_path(path)}"
-        )
+        searched = "" if os.path.dirname(named) else f" on the PATH: searched {_shortened(path)}"
         return Fault(
             f"{script} is run by {named}, which is not found{searched}",
             f"install {os.path.basename(named)}, or correct the `#!` line",
@@ -106,7 +104,7 @@ def _shebang_fault(script: Path, env: dict[str, str]) -> Fault | None:
     return None
 
 
-def _shortened_path(path: str) -> str:
+def _shortened(path: str) -> str:
     """Return a PATH; of a long one the first folders and the number of the others."""
     folders = path.split(os.pathsep)
     first = os.pathsep.join(folders[:_FOLDERS_SHOWN])
@@ -258,10 +256,8 @@ def find_package(command: str, args: Sequence[str]) -> Package | None:
     before = 2 if tuple(argv[:2]) in _SHELLS else 0
     for launcher in LAUNCHERS:
         after = before + len(launcher.words)
-        words = [program_name(word) for word in argv[before : before + 1]] + argv[
-            before + 1 : after
-        ]
-        if tuple(words) == launcher.words:
+        words = argv[before:after]
+        if (*map(program_name, words[:1]), *words[1:]) == launcher.words:
             index, written = _package(argv, after, launcher)
             if written and not _LOCAL.match(written):
                 return Package(written, launcher, index - 1)

@@ -46,15 +46,12 @@ def compose(
     composed, warnings, faults = Composed(), [], []
     for composite in spec.composites:
         subtools = [subtool for subtool in composite.subtools if subtool.server in rows]
-        lost = dict.fromkeys(
-            subtool.server for subtool in composite.subtools if subtool.server not in rows
-        )
-        for server in lost:
+        servers = dict.fromkeys(subtool.server for subtool in composite.subtools)
+        for server in (server for server in servers if server not in rows):
             what = f"'{server}' is not part of this proxy, so its tools are left out"
             warnings.append(Problem(composite.path, what))
-        faults += [
-            fault for subtool in subtools for fault in _faults(subtool, rows, tools, options)
-        ]
+        for subtool in subtools:
+            faults += _faults(subtool, rows, tools, options)
         if subtools and not faults:
             allowed: dict[str, dict[str, None]] = {}
             for subtool in subtools:

@@ -14,7 +14,7 @@ from shlex import quote
 from typing import NamedTuple
 
 from mcpagg.options import Options
-from mcpagg.problems import ConfigError, Problem, did_you_mean
+from mcpagg.problems import ConfigError, Problem, suggest
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg.spec import Pattern, ProxySpec
 from mcpagg_runtime.lists.catalogue import RESOURCES, TEMPLATES
@@ -23,7 +23,7 @@ UNUSED_FILTER = "unused-filter"
 """What `--ignore` knows it by."""
 
 
-class UnusedFilter(NamedTuple):
+class Unused(NamedTuple):
     """A filter that fits nothing, as it was written, where (JSON path), and whether it must fit.
 
     `near` is the remedy.
@@ -65,7 +65,7 @@ def check_filters(spec: ProxySpec, snapshot: Snapshot, options: Options) -> list
     ]
 
 
-def _of_entries(spec: ProxySpec, snapshot: Snapshot) -> Iterator[UnusedFilter]:
+def _of_entries(spec: ProxySpec, snapshot: Snapshot) -> Iterator[Unused]:
     """Yield those that stand in the entry of a server."""
     children = snapshot.by_name
     for server in spec.servers:
@@ -78,13 +78,11 @@ def _of_entries(spec: ProxySpec, snapshot: Snapshot) -> Iterator[UnusedFilter]:
             *((glob, False) for glob in (*(server.expose or ()), *server.rename)),
         ):
             if not _fits(glob, child):
-                near = did_you_mean(glob, names) or f"it has {', '.join(names) or 'no tools'}"
-                yield UnusedFilter(
-                    f"{server.name}:{glob}", server.path, withholds and bool(names), near
-                )
+                near = suggest(glob, names) or f"it has {', '.join(names) or 'no tools'}"
+                yield Unused(f"{server.name}:{glob}", server.path, withholds and bool(names), near)
 
 
-def _of_patterns(spec: ProxySpec, snapshot: Snapshot) -> Iterator[UnusedFilter]:
+def _of_patterns(spec: ProxySpec, snapshot: Snapshot) -> Iterator[Unused]:
     """Yield those that are for several servers, and fit a tool of none."""
     children = snapshot.by_name
     uses: dict[tuple[str, str], list[tuple[Pattern, str, ChildSnapshot | None]]] = {}
@@ -103,10 +101,10 @@ def _of_patterns(spec: ProxySpec, snapshot: Snapshot) -> Iterator[UnusedFilter]:
             f"{pattern.prefix}{tool['name']}" for pattern, child in there for tool in child.tools
         ]
         if there or not named:
-            yield UnusedFilter(*key, must_fit, did_you_mean(key[0], names))
+            yield Unused(*key, must_fit, suggest(key[0], names))
 
 
-def _of_profiles(spec: ProxySpec, snapshot: Snapshot, options: Options) -> Iterator[UnusedFilter]:
+def _of_profiles(spec: ProxySpec, snapshot: Snapshot, options: Options) -> Iterator[Unused]:
     """Yield those that a profile withholds by; a composite tool has a name without a colon."""
     composites = [composite.name for composite in spec.composites]
     tools = {child.name: [tool["name"] for tool in child.tools] for child in snapshot.children}
@@ -120,9 +118,7 @@ def _of_profiles(spec: ProxySpec, snapshot: Snapshot, options: Options) -> Itera
             servers = [glob[:at] for at, char in enumerate(glob) if char == ":"]
             named = [name for name in tools if tools[name] and {name, escape(name)} & {*servers}]
             is_name = not servers and escape(glob) == glob
-            yield UnusedFilter(
-                glob, profile.path, bool(named) or is_name, did_you_mean(glob, targets)
-            )
+            yield Unused(glob, profile.path, bool(named) or is_name, suggest(glob, targets))
 
 
 def _fits(glob: str, child: ChildSnapshot) -> bool:

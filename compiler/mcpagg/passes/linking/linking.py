@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from glob import escape
 from shlex import quote
-from typing import Any
+from typing import Any, NamedTuple
 
 from mcpagg.options import Options
 from mcpagg.passes.linking.composing import Composed, compose
 from mcpagg.passes.linking.extensions import answered_by, declared_extensions, extension_warnings
 from mcpagg.problems import NameClash, Problem
-from mcpagg.snapshot import ChildSnapshot, Snapshot
+from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
 from mcpagg.spec import ProxySpec
 from mcpagg_runtime.lists.catalogue import KINDS, PROMPTS, RESOURCES, SKILLS, TEMPLATES, TOOLS, Kind
 from mcpagg_runtime.lists.listing import hides_address, offered
@@ -63,6 +63,24 @@ class Subset:
     capabilities: dict[str, Any]
     modern_capabilities: dict[str, Any]
     instructions: str
+
+
+class ListedItem(NamedTuple):
+    """One item: `own` is what its server calls it (a URI, where it has one).
+
+    A composite tool has the server "". What has no portable name is known by `exposed` alone.
+    """
+
+    server: str
+    kind: Kind
+    own: str
+    value: Json
+    exposed: str
+    portable: str
+
+    def name(self, names: str) -> str:
+        """Return the name by which most clients see it, with the option `names`."""
+        return self.portable if names == "portable" else self.exposed
 
 
 def link(
@@ -301,3 +319,28 @@ def merged_instructions(snapshot: Snapshot) -> str:
 def _section(child: ChildSnapshot, share: int) -> str:
     text = f"# {child.name}\n{(child.instructions or '').strip()}"
     return text if len(text) <= share - 2 else text[: share - 3].rstrip() + "…"
+
+
+def listed_items(snapshot: Snapshot, linked: Linked) -> dict[str, list[ListedItem]]:
+    """Return {server: what is listed of it}, in its order and once each; composite tools come last.
+
+    `snapshot` has its tools as they are listed (see `overlays`).
+    """
+    names: dict[tuple[str, str, str], tuple[str, str]] = {}
+    for kind in KINDS:
+        for exposed, (server, *own) in linked.routes[kind.name].items():
+            key = own[0] if own else exposed
+            names[server, kind.name, key] = exposed, own[-1] if len(own) > 1 else exposed
+    listed: dict[str, list[ListedItem]] = {}
+    for child in snapshot.children:
+        items = listed[child.name] = []
+        for kind in KINDS:
+            for item in child.items(kind):
+                spelled = names.pop((child.name, kind.name, item[kind.key]), None)
+                if spelled is not None:
+                    items.append(ListedItem(child.name, kind, item[kind.key], item, *spelled))
+    for tool in linked.composed.tools:
+        name = tool["name"]
+        composite = ListedItem("", TOOLS, name, tool, *names["", TOOLS.name, name])
+        listed.setdefault("", []).append(composite)
+    return listed

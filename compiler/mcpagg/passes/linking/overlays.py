@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from mcpagg.passes.linking.linking import Linked
-from mcpagg.problems import ConfigError, Problem, did_you_mean
+from mcpagg.problems import ConfigError, Problem, suggest
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
 from mcpagg.spec import Overlay, ProxySpec
 
@@ -25,9 +25,7 @@ def with_overlays(spec: ProxySpec, snapshot: Snapshot) -> Snapshot:
     tools = {f"{child.name}:{tool['name']}" for child in snapshot.children for tool in child.tools}
     faults = [
         Problem(
-            overlay.path,
-            f"'{overlay.server}' has no tool '{overlay.tool}'",
-            did_you_mean(target, tools),
+            overlay.path, f"'{overlay.server}' has no tool '{overlay.tool}'", suggest(target, tools)
         )
         for overlay in active(spec, snapshot)
         if (target := f"{overlay.server}:{overlay.tool}") not in tools

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 
 from mcpagg.options import Options
 from mcpagg.passes.linking.linking import Linked, Subset, declared_capabilities, merged_instructions
-from mcpagg.problems import ConfigError, Problem, did_you_mean
+from mcpagg.problems import ConfigError, Problem, suggest
 from mcpagg.snapshot import Snapshot
 from mcpagg.spec import Profile, ProxySpec
 
@@ -62,7 +62,7 @@ def check_chosen(spec: ProxySpec, names: Iterable[str]) -> None:
     profiles = [profile.name for profile in spec.profiles]
     has = f"the config has {', '.join(profiles)}" if profiles else "write it into `mcpagg.profiles`"
     problems = [
-        Problem("", f"--profile: there is no profile '{name}'", did_you_mean(name, profiles) or has)
+        Problem("", f"--profile: there is no profile '{name}'", suggest(name, profiles) or has)
         for name in names
         if name not in profiles
     ]
@@ -117,7 +117,7 @@ def _unused_globs(profile: Profile, linked: Linked, absent: Iterable[str]) -> It
     for glob in profile.expose or ():
         fits = any(fnmatchcase(target, glob) for target in targets)
         if not fits and not any(_is_for(glob, server) for server in absent):
-            near = did_you_mean(glob, targets)
+            near = suggest(glob, targets)
             yield Problem(profile.path, f"'{glob}' fits nothing that is offered", near)
 
 

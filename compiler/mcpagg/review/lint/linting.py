@@ -8,9 +8,8 @@ from shlex import quote
 
 from mcpagg.options import Options
 from mcpagg.passes.linking.filters import UNUSED_FILTER
-from mcpagg.passes.linking.linking import Linked
-from mcpagg.passes.linking.listed import listed_items
-from mcpagg.problems import ConfigError, Problem, count, did_you_mean, name_list
+from mcpagg.passes.linking.linking import Linked, listed_items
+from mcpagg.problems import ConfigError, Problem, count, name_list, suggest
 from mcpagg.review.lint import names, texts, validity
 from mcpagg.review.lint.finding import KIND_OF, Finding, Hit, Offer, Surface
 from mcpagg.snapshot import Snapshot
@@ -53,9 +52,7 @@ def check_ignored(options: Options) -> None:
     """
     rules = [*(rule.name for rule in RULES), UNUSED_FILTER]
     problems = [
-        Problem(
-            "", f"--ignore: there is no rule '{name}'", did_you_mean(name, rules) or _known(rules)
-        )
+        Problem("", f"--ignore: there is no rule '{name}'", suggest(name, rules) or _known(rules))
         for name in (word.partition("=")[0] for word in options.ignore)
         if name not in rules
     ]
