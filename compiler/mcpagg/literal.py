@@ -136,6 +136,11 @@ def comment(text: str) -> str:
     return HIDDEN.sub(_escaped, text)
 
 
+def visible(text: str) -> str:
+    """Return a text on one line, with characters that cannot be seen escaped."""
+    return HIDDEN.sub(lambda match: ascii(match[0])[1:-1], text)
+
+
 def is_visible(text: str) -> bool:
     """Whether a text is one line in which there is something to see."""
     return bool(HIDDEN.sub("", text).strip()) and not any(char < " " for char in text)

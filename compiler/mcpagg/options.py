@@ -29,10 +29,7 @@ CONNECT_SECONDS = 60.0
 
 
 Value = tuple[str, Callable[[str], object]]
-"""What `--help` calls the value of an option, and what makes it of a word.
-
-The latter raises ArgumentTypeError with what is wrong.
-"""
+"""The value of an option: its name in `--help`, and what reads it, or raises ArgumentTypeError."""
 
 
 class Option(NamedTuple):

@@ -7,13 +7,12 @@ would act upon or nobody could see. What programs read is UTF-8, whatever the lo
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sys
 from collections.abc import Iterable
 from typing import NamedTuple, TextIO
 
-from mcpagg.literal import HIDDEN
+from mcpagg.literal import visible
 from mcpagg.problems import ConfigError, Problem
 
 
@@ -93,13 +92,9 @@ def is_terminal(stream: TextIO | None) -> bool:
 
 
 def _shown(text: str, stream: TextIO | None) -> bytes:
-    lines = [HIDDEN.sub(_escaped, line) for line in text.removesuffix("\n").split("\n")]
+    lines = [visible(line) for line in text.removesuffix("\n").split("\n")]
     encoding = getattr(stream, "encoding", None) or "utf-8"
     return ("\n".join(lines) + "\n").encode(encoding, "backslashreplace")
-
-
-def _escaped(match: re.Match[str]) -> str:
-    return ascii(match[0])[1:-1]
 
 
 def _write(stream: TextIO | None, data: bytes) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from mcpagg.jsontext import dumps, members_of
-from mcpagg.literal import HIDDEN
+from mcpagg.literal import visible
 from mcpagg.problems import count
 from mcpagg.review.changes import Change, ServerSummary
 from mcpagg.review.values import ABSENT
@@ -54,11 +54,6 @@ def tone(change: Change) -> str:
         return PLAIN
     worse = BAD if hint in _GRAVEST_HINTS else ODD
     return GOOD if is_ else worse
-
-
-def visible(text: str) -> str:
-    """Return a text on one line, with characters that cannot be seen escaped."""
-    return HIDDEN.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def in_short(text: str, longest: int = LONGEST) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from mcpagg.jsontext import at_pointer, dumps
 from mcpagg.passes.discovery.ordering import equal
+from mcpagg.review.lint.schemas import TYPES
 from mcpagg.review.values import ABSENT
 
 TEXTS = ("title", "description")
@@ -15,14 +16,13 @@ CHOICES = ("anyOf", "oneOf")
 OF_ONE_VALUE = ("const", "enum")
 # What may stand beside alternatives without asserting anything.
 BESIDE_CHOICES = frozenset({*TEXTS, "default"})
-_TYPES = ["array", "boolean", "integer", "null", "number", "object", "string"]
 
 MOST_PAIRS = 40_000  # of alternatives, each of which is compared with each
 
 
 def allowed_types(schema: Mapping[str, Any]) -> frozenset[str]:
     """Return the types of the values that a schema allows; a number may be an integer."""
-    types = schema.get("type", _TYPES)
+    types = schema.get("type", [*TYPES])
     names = frozenset(map(str, [types] if isinstance(types, str) else as_list(types)))
     return names | {"integer"} if "number" in names else names
 
@@ -39,10 +39,6 @@ def _key(value: Any) -> str:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return dumps(value, sort=True)
-
-
-def is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def alternatives(schema: Mapping[str, Any], document: Any) -> list[Any] | None:

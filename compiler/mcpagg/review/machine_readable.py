@@ -10,12 +10,12 @@ from typing import Any
 from urllib.parse import quote
 
 from mcpagg import __version__
-from mcpagg.literal import json_text, literal
+from mcpagg.literal import json_text, literal, visible
 from mcpagg.problems import CompileError
 from mcpagg.review import CLASSES
 from mcpagg.review.changes import Change, ServerSummary
 from mcpagg.review.costs import Cost
-from mcpagg.review.describing import describe_place, in_short, values, visible
+from mcpagg.review.describing import describe_place, in_short, values
 from mcpagg.review.lint import Finding
 from mcpagg.review.reviewing import Review
 from mcpagg.review.values import ABSENT

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from mcpagg.literal import visible
 from mcpagg.problems import CompileError, count
 from mcpagg.review import CLASSES
 from mcpagg.review.changes import Change
@@ -16,7 +17,6 @@ from mcpagg.review.describing import (
     grouped,
     in_short,
     values,
-    visible,
 )
 from mcpagg.review.reviewing import Review
 

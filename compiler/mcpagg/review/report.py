@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 from mcpagg.command.printing import Line, give_text, show_lines
+from mcpagg.literal import visible
 from mcpagg.problems import CompileError, count
 from mcpagg.review.changes import Change
 from mcpagg.review.describing import (
@@ -24,7 +25,6 @@ from mcpagg.review.describing import (
     split_by_item,
     tone,
     values,
-    visible,
 )
 from mcpagg.review.machine_readable import as_json, as_sarif, fault_as_json
 from mcpagg.review.markdown import as_markdown, fault_as_markdown

@@ -26,11 +26,11 @@ from mcpagg.review.keywords import (
     as_object,
     enumerated,
     has_choices,
-    is_number,
     names_in,
     reference_of,
     target_of,
 )
+from mcpagg.review.lint.schemas import is_number
 from mcpagg.review.values import ABSENT, alike, became, differing
 
 BREAKING, COMPATIBLE, TEXT = "schema-breaking", "schema-compatible", "text"

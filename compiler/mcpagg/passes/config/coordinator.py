@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from mcpagg.jsontext import members_of
 from mcpagg.passes.config import readers
 from mcpagg.passes.config.credentials import Credential
 from mcpagg.passes.config.places import Place, quoted
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
 
 def has_composites(document: Any) -> bool:
     """Tell the coordinator's `tools` from those of a client."""
-    value = document.get("tools")
-    members = value.values() if isinstance(value, dict) else ()
+    members = members_of(document.get("tools")).values()
     return any(isinstance(member, dict) and "subtools" in member for member in members)
 
 

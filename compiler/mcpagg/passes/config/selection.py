@@ -12,6 +12,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 
+from mcpagg.jsontext import members_of
 from mcpagg.passes.config.containers import RawEntry, host_of
 from mcpagg.passes.config.dialects import SERVER_LISTS, Dialect
 from mcpagg.passes.config.entries import is_provided
@@ -77,7 +78,7 @@ def _nothing_left(wanted: list[RawEntry], on: list[RawEntry], root: Place) -> No
 
 def _is_off(entry: RawEntry, dialect: Dialect, root: Place) -> bool:
     """Whether the client switches the server off: in its entry, or in a list beside it."""
-    if isinstance(entry.value, dict) and any(list(_switches(entry.value, dialect, entry.place))):
+    if any(list(_switches(members_of(entry.value), dialect, entry.place))):
         return True
     for path, runs in SERVER_LISTS.items():
         names, _ = reach(entry.beside, path, root)
@@ -106,7 +107,7 @@ def _is_listed(entry: RawEntry, listed: list[Any], dialect: Dialect, runs: bool)
     alone; for remote ones it is so with URLs.
     """
     rules = [item if isinstance(item, dict) else {_RULES[0]: item} for item in listed]
-    value = entry.value if isinstance(entry.value, dict) else {}
+    value = members_of(entry.value)
     own = _RULES[1] if "command" in value else _RULES[2]
     if runs and any(own in rule for rule in rules):
         rules = [rule for rule in rules if own in rule]
@@ -136,8 +137,8 @@ def check_lists(entries: list[RawEntry], document: Mapping[str, Any], root: Plac
                 place.at(index).error(f"expected an object with one of {', '.join(_RULES)}")
     beside = {entry.name for entry in entries if entry.beside is document}
     projects = document.get("projects")
-    for project, settings in projects.items() if isinstance(projects, dict) else ():
-        names = settings.get("disabledMcpServers") if isinstance(settings, dict) else None
+    for project, settings in members_of(projects).items():
+        names = members_of(settings).get("disabledMcpServers")
         hit = [name for name in names if name in beside] if isinstance(names, list) else []
         if hit:
             root.at("projects").at(project).at("disabledMcpServers").warn(

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mcpagg import __version__
-from mcpagg.jsontext import dumps, loads
+from mcpagg.jsontext import dumps, loads, members_of
 from mcpagg.passes.emission.output import PRIVATE, write
 from mcpagg.passes.environment.programs import find_package
 from mcpagg.problems import ConfigError
@@ -96,10 +96,9 @@ class Cache:
             user = getattr(os, "geteuid", lambda: None)()  # Windows has none
             if user is not None and self.file.stat().st_uid != user:
                 return {}
-            record = loads(self.file.read_text("utf-8"))
+            return members_of(loads(self.file.read_text("utf-8")))
         except (OSError, ValueError, Malformed):
             return {}
-        return record if isinstance(record, dict) else {}
 
     def _digests(self, key: str, names: Collection[str]) -> Iterator[tuple[str, str]]:
         """Yield a digest of how each server is started, of those that are kept at all."""

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mcpagg.jsontext import members_of
 from mcpagg.passes.environment.programs import DIGEST, LAUNCHERS, Package, program_name
 from mcpagg_runtime.launch.launch import Launch
 
@@ -241,13 +242,12 @@ def _digest(package: Package, launch: Launch) -> str:
 
 def _json(file: Path) -> Mapping[str, Any]:
     try:
-        value = json.loads(file.read_bytes())
+        return members_of(json.loads(file.read_bytes()))
     except (OSError, ValueError):
         return {}
-    return value if isinstance(value, dict) else {}
 
 
 def _text(value: object, key: str) -> str:
     """Return a text that an object has, "" if it has none."""
-    text = value.get(key) if isinstance(value, dict) else None
+    text = members_of(value).get(key)
     return text if isinstance(text, str) else ""

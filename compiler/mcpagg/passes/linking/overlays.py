@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from mcpagg.jsontext import members_of
 from mcpagg.passes.linking.linking import Linked
 from mcpagg.problems import ConfigError, Problem, suggest
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
@@ -69,7 +70,7 @@ def merged(value: Any, patch: Any) -> Any:
     """Apply a JSON Merge Patch (RFC 7396, section 2)."""
     if not isinstance(patch, dict):
         return patch
-    result = dict(value) if isinstance(value, dict) else {}
+    result = {**members_of(value)}
     for name, member in patch.items():
         if member is None:
             result.pop(name, None)

@@ -19,7 +19,7 @@ from mcpagg.review.lint.regexes import regex_fault
 
 QUOTED = 80  # characters
 
-_TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
+TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
 _ANCHOR = re.compile(r"[A-Za-z_][-A-Za-z0-9._]*")
 _METASCHEMAS = ("http://json-schema.org/", "https://json-schema.org/")
 
@@ -62,7 +62,7 @@ def _must(holds: Callable[[Any], object], what: str) -> Rule:
 
 def _type(value: Any) -> str:
     names = value if isinstance(value, list) else [value]
-    unknown = [name for name in names if not (isinstance(name, str) and name in _TYPES)]
+    unknown = [name for name in names if not (isinstance(name, str) and name in TYPES)]
     if unknown:
         return f"{_short(unknown[0])} is no type"
     return "" if names and len(set(names)) == len(names) else "is no set of types"
@@ -79,12 +79,12 @@ def _regex_names(value: Any) -> str:
     return next(filter(None, map(_regex, value)), "") if isinstance(value, dict) else ""
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _is_count(value: Any) -> bool:
-    return _is_number(value) and value >= 0 and value % 1 == 0
+    return is_number(value) and value >= 0 and value % 1 == 0
 
 
 def _is_schema(value: Any) -> bool:
@@ -145,16 +145,14 @@ _RULES: dict[str, tuple[Rule, ...]] = {
     "pattern": (_regex,),
     "patternProperties": (_NAMED_SCHEMAS, _regex_names),
     "items": (_SCHEMA_OR_SCHEMAS,),
-    "multipleOf": (
-        _must(lambda value: _is_number(value) and value > 0, "is no number above zero"),
-    ),
+    "multipleOf": (_must(lambda value: is_number(value) and value > 0, "is no number above zero"),),
     **dict.fromkeys(
         ("uniqueItems", "nullable"),
         (_must(lambda value: isinstance(value, bool), "is neither true nor false"),),
     ),
     **dict.fromkeys(("format", "$id"), (_TEXT,)),
     **dict.fromkeys(_ANCHORS, (_must(_is_anchor, "is no name of an anchor"),)),
-    **dict.fromkeys(_NUMBERS, (_must(_is_number, "is no number"),)),
+    **dict.fromkeys(_NUMBERS, (_must(is_number, "is no number"),)),
     **dict.fromkeys(_COUNTS, (_must(_is_count, "is no count"),)),
     **dict.fromkeys(_ONE, (_SCHEMA,)),
     **dict.fromkeys(_LISTS, (_SCHEMAS,)),
