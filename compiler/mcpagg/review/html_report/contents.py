@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcpagg.jsontext import members_of, strings
 from mcpagg.literal import HIDDEN, json_line, json_text
+from mcpagg.passes.linking.linking import ListedItem, Subset, listed_items
 from mcpagg.passes.linking.profiles import DEFAULT
 from mcpagg.review.costs import listed_bytes
 from mcpagg.review.dry_run import without_credentials
@@ -24,7 +25,6 @@ from mcpagg_runtime.lists.listing import offered
 
 if TYPE_CHECKING:
     from mcpagg.compilation import Compilation
-    from mcpagg.passes.linking.linking import ListedItem, Subset, listed_items
     from mcpagg.review.reviewing import Review
     from mcpagg.snapshot import ChildSnapshot
 
