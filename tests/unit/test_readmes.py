@@ -36,6 +36,9 @@ MEMBER = re.compile(r"`(\w+)\.(\w+)(?:\([^`]*\))?`")
 MODULE = re.compile(r"`((?:\w+/)+\w+\.(?:py|mjs))`")
 """A module, with its folder."""
 
+OWNED = re.compile(r"^[ │├└]*(\w+) +(\w+/\w+\.py) ", re.MULTILINE)
+"""A line of a tree of what owns what: a class, and the module that defines it."""
+
 LINK = re.compile(r"\]\(([^)#:]*)(?:#([^)]*))?\)")
 """A link to a page of ours, and the heading that it leads to."""
 
@@ -146,6 +149,12 @@ def test_every_module_that_is_named_is_there(page: str) -> None:
     named = MODULE.findall(read(page))
     roots = [ROOT, *(ROOT / folder for folder in CODE)]
     assert [one for one in named if not any((root / one).exists() for root in roots)] == []
+
+
+@pytest.mark.parametrize("page", pages(("templates/*.md",)))
+def test_every_class_of_a_tree_is_in_its_module(page: str) -> None:
+    for name, module in OWNED.findall(read(page)):
+        assert f"\nclass {name}" in (RUNTIME / module).read_text("utf-8"), (name, module)
 
 
 @pytest.mark.parametrize("page", PAGES)
