@@ -13,12 +13,15 @@ ENDING = ("SIGTERM", "SIGHUP", "SIGBREAK")
 
 @contextmanager
 def ending_later(
-    names: tuple[str, ...] = ENDING, meanwhile: Callable[[], None] = lambda: None
+    names: tuple[str, ...] = ENDING,
+    meanwhile: Callable[[], None] = lambda: None,
+    *,
+    handled: bool = False,
 ) -> Iterator[None]:
     """Let a signal of these names end the process after the block; call `meanwhile` when it comes.
 
-    A signal that is ignored (nohup), or handled by the caller, is left alone. Only the main thread
-    can handle signals, and is given them.
+    With `handled`, so does a signal that the caller handles: its handler is called after the block.
+    One that is ignored (nohup) stays so. Only the main thread can handle signals.
     """
     caught: list[int] = []
 
@@ -29,7 +32,8 @@ def ending_later(
     before = {}
     if threading.current_thread() is threading.main_thread():
         for number in (signal.Signals[name] for name in names if hasattr(signal, name)):
-            if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
+            handler = signal.getsignal(number)
+            if handler is signal.SIG_DFL or (handled and handler not in (signal.SIG_IGN, None)):
                 before[number] = signal.signal(number, handle)
     try:
         yield

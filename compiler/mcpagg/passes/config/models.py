@@ -27,16 +27,8 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from mcpagg.literal import is_visible
 from mcpagg.passes.config.places import COMMENTS, quoted
+from mcpagg.passes.config.validation import Fault
 from mcpagg.problems import suggest
-
-
-class Fault(ValueError):
-    """Raised by a validator: what is wrong, in our words, and what to do about it."""
-
-    def __init__(self, what: str, remedy: str = "") -> None:
-        super().__init__(what)
-        self.what = what
-        self.remedy = remedy
 
 
 class _Schema(GenerateJsonSchema):

@@ -27,6 +27,15 @@ _WORDS = {
 }
 
 
+class Fault(ValueError):
+    """Raised by a validator: what is wrong, in our words, and what to do about it."""
+
+    def __init__(self, what: str, remedy: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.remedy = remedy
+
+
 def validated(
     shape: str | type,
     value: Any,
@@ -41,10 +50,12 @@ def validated(
     """
     from pydantic import TypeAdapter, ValidationError  # 0.1 s that most configs need not wait for
 
-    from mcpagg.passes.config import models
+    model: Any = shape
+    read = value
+    if isinstance(shape, str):
+        from mcpagg.passes.config import models
 
-    model = getattr(models, shape) if isinstance(shape, str) else shape
-    read = plain(value) if isinstance(shape, str) else value
+        model, read = getattr(models, shape), plain(value)
     report = report or _refuse_unknown
     before = len(at.errors)
     while True:
@@ -52,7 +63,9 @@ def validated(
             return TypeAdapter(model).validate_python(read, context=servers)
         except ValidationError as problem:
             faults = problem.errors(include_url=False)
-        schema = models.schema_of(model)
+        from mcpagg.passes.config.models import schema_of
+
+        schema = schema_of(model)
         for fault in faults:
             way = fault["loc"]
             if fault["type"] == "extra_forbidden":

@@ -104,7 +104,7 @@ def write(file: Path, data: bytes, mode: int = EXECUTABLE) -> None:
         if file.exists() and not file.is_file():
             file.write_bytes(data)
             return
-        with ending_later(("SIGINT", *ENDING)):  # not before the temporary file is gone
+        with ending_later(("SIGINT", *ENDING), handled=True):  # the temporary file goes first
             _replace(Path(os.path.realpath(file)), data, mode)
     except OSError as problem:
         what = f"cannot be written: {problem.strerror}"
