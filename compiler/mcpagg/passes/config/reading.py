@@ -72,18 +72,9 @@ def read_config(
     servers = _servers(chosen, dialect, defaults, root)
     more: dict[str, Any] = {}
     if isinstance(document, dict):
-        check_lists(chosen, document, root)
-        check_hosts(servers, dialect, document, root)
-        if dialect.container:
-            report_beside(document, dialect, [entry.name for entry in chosen], root)
-        _name_approvals(chosen, root)
-        servers = _enabled_tools(document, servers, root)
-        switched = _switched(document, dialect, servers, [entry.name for entry in entries], root)
-        _name_empty(servers, switched, root)
-        servers = switched
-        if dialect.container == ("mcpServers",):
-            servers = masked(document, servers, root)
-        more = _beside(document, dialect, [entry.name for entry in entries], root, allow_secrets)
+        names = [entry.name for entry in entries]
+        servers = _adjusted(document, dialect, names, chosen, servers, root)
+        more = _beside(document, dialect, names, root, allow_secrets)
     project = _project(folder, is_own=Path(source).name.startswith(".") or _PLUGIN in text)
     passwords = frozenset(password_inputs(document))
     called = _called(folder, project)
@@ -129,6 +120,31 @@ def _servers(
         if server is not None:
             servers.append(server)
     return servers
+
+
+def _adjusted(
+    document: dict[str, Any],
+    dialect: Dialect,
+    names: list[str],
+    chosen: list[RawEntry],
+    servers: list[ServerSpec],
+    root: Place,
+) -> list[ServerSpec]:
+    """Return the servers with what stands beside them honoured; report what cannot be.
+
+    `names` are those of all servers, also of those that are left out.
+    """
+    check_lists(chosen, document, root)
+    check_hosts(servers, dialect, document, root)
+    if dialect.container:
+        report_beside(document, dialect, [entry.name for entry in chosen], root)
+    _name_approvals(chosen, root)
+    servers = _enabled_tools(document, servers, root)
+    switched = _switched(document, dialect, servers, names, root)
+    _name_empty(servers, switched, root)
+    if dialect.container == ("mcpServers",):
+        return masked(document, switched, root)
+    return switched
 
 
 def _beside(
