@@ -271,7 +271,8 @@ class Child:
         """Take an answer. One to nothing in flight is late, to a call that was cancelled."""
         number, connection = message.number, self.connection
         if number in connection.calls:
-            connection.unasked.settled()
+            if connection.unasked.unanswered:
+                connection.unasked.settled()
             self.calls.answered(number, connection.unmasked(message))
         elif connection.answered(message):
             self._send_on()

@@ -268,7 +268,8 @@ class Connection:
 
     def send(self, message: Message) -> None:
         """Send the child a message."""
-        self.unasked.told(message.method)
+        if not message.id_text:
+            self.unasked.told(message.method)
         masked = message if self._masks is None else self._masks.to_child(message)
         self.port.deliver(masked)
 
@@ -278,7 +279,7 @@ class Connection:
 
     def forward(self, call: Call) -> None:
         """Send the child a call."""
-        number = self.mint()
+        self._last_id = number = self._last_id + 1
         self.calls[number] = call
         self.send(call.sent_as(number))
 
