@@ -206,6 +206,7 @@ class Child:
         self.lists.tick(now)
         self.calls.time_out(now)
         self.connection.give_up(now)
+        self.connection.ask_next()
         for call in self.requests.give_up(now, awaited=self.calls.any_waits):
             self.withdraw(call, lambda number: obj(requestId=number))
             self.calls.fail(call, NOT_KNOWN)
@@ -281,6 +282,8 @@ class Child:
             self.calls.flush()
         else:
             self._end(connection.ended_by(message))
+        if connection.alone:
+            connection.ask_next()
 
     def _end(self, answers: Iterable[Message]) -> None:
         for answer in answers:
