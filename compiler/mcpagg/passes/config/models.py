@@ -26,8 +26,7 @@ from pydantic import (
 from pydantic.json_schema import GenerateJsonSchema
 
 from mcpagg.literal import is_visible
-from mcpagg.passes.config.places import COMMENTS, quoted
-from mcpagg.passes.config.validation import Fault
+from mcpagg.passes.config.places import COMMENTS, Fault, quoted
 from mcpagg.problems import suggest
 
 

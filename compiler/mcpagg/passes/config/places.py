@@ -48,6 +48,15 @@ class Place:
         self.warnings.append(Problem(self.path, what, remedy))
 
 
+class Fault(ValueError):
+    """Raised by a validator: what is wrong, in our words, and what to do about it."""
+
+    def __init__(self, what: str, remedy: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.remedy = remedy
+
+
 def step(path: str, key: str | int) -> str:
     """Return the JSON path of member `key` of what stands at `path`."""
     if isinstance(key, int):

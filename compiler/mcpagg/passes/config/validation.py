@@ -27,15 +27,6 @@ _WORDS = {
 }
 
 
-class Fault(ValueError):
-    """Raised by a validator: what is wrong, in our words, and what to do about it."""
-
-    def __init__(self, what: str, remedy: str = "") -> None:
-        super().__init__(what)
-        self.what = what
-        self.remedy = remedy
-
-
 def validated(
     shape: str | type,
     value: Any,

@@ -9,8 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
 
-from mcpagg.passes.config.places import quoted
-from mcpagg.passes.config.validation import Fault
+from mcpagg.passes.config.places import Fault, quoted
 from mcpagg.spec import Transport
 
 
