@@ -103,10 +103,7 @@ _NAMES = {
     "portable": "server_tool to all, of letters, digits, '_' and '-'",
     "bare": "the tool's own name",
 }
-_START = {
-    "eager": "servers start with the client (default)",
-    "lazy": "each at its first call",
-}
+_START = {"eager": "servers start with the client (default)", "lazy": "each at its first call"}
 _DRIFT = {
     "live": "list what a server offers now (default)",
     "warn": "list what was compiled all the same",

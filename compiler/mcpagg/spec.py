@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from glob import escape
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -159,6 +160,12 @@ class Profile:
     expose: tuple[str, ...] | None = None
     hide: tuple[str, ...] = ()
     clients: tuple[str, ...] = ()
+
+
+def tool_glob(glob: str, server: str) -> str | None:
+    """Return the part for tools of a SERVER:TOOL glob, None if it is not for this server."""
+    ends = (index for index, char in enumerate(glob) if char == ":")
+    return next((glob[end + 1 :] for end in ends if fnmatchcase(server, glob[:end])), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING
 from mcpagg.command.invocation import parse, read_source
 from mcpagg.command.printing import give_text, is_terminal, say, show
 from mcpagg.options import PROGRAM, commands
-from mcpagg.problems import (
-    ChildFault,
-    CompileError,
-    ConfigError,
-    InternalFault,
-    Problem,
-    count,
-)
+from mcpagg.problems import ChildFault, CompileError, ConfigError, InternalFault, Problem, count
 
 if TYPE_CHECKING:
     from mcpagg.command.arguments import Run
@@ -115,11 +108,7 @@ def _run(given: list[str]) -> int:
 
 
 def _compiled(
-    source: Source,
-    file: Path | None,
-    advised: Commands,
-    run: Run,
-    console: Console,
+    source: Source, file: Path | None, advised: Commands, run: Run, console: Console
 ) -> Compilation:
     """Compile; a fault is reported in the form that is asked for, too."""
     from mcpagg.compiling import compile_proxy

@@ -15,13 +15,7 @@ from mcpagg.passes.emission.output import difference, differs
 from mcpagg.passes.emission.recorded import Contents, Rows
 from mcpagg.problems import count
 from mcpagg.review import ALWAYS, CLASSES
-from mcpagg.review.changes import (
-    Change,
-    ServerSummary,
-    compare,
-    summaries,
-    with_command_line,
-)
+from mcpagg.review.changes import Change, ServerSummary, compare, summaries, with_command_line
 from mcpagg.review.dry_run import HIDDEN, without_credentials
 from mcpagg.review.values import ABSENT
 from mcpagg.spec import ServerSpec

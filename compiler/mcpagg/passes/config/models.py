@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection
-from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -28,6 +27,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from mcpagg.literal import is_visible
 from mcpagg.passes.config.places import COMMENTS, Fault, quoted
 from mcpagg.problems import suggest
+from mcpagg.spec import tool_glob
 
 
 class _Schema(GenerateJsonSchema):
@@ -89,10 +89,7 @@ def _fits_server(glob: str, info: ValidationInfo) -> str:
 
     One without a colon is the name of a composite tool.
     """
-    ends = [index for index, character in enumerate(glob) if character == ":"]
-    if ends and not any(
-        fnmatchcase(server, glob[:end]) for end in ends for server in _servers(info)
-    ):
+    if ":" in glob and all(tool_glob(glob, server) is None for server in _servers(info)):
         what = f"{quoted(glob)} is for no server of the config"
         raise Fault(what, _near(glob, info))
     return glob

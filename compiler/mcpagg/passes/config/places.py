@@ -39,6 +39,10 @@ class Place:
     def at(self, key: str | int) -> Place:
         return Place(step(self.path, key), self.errors, self.warnings)
 
+    def of(self, server: ServerSpec, location: Location) -> Place:
+        """Return the place of a string of a server's row: see `where`."""
+        return Place(where(server, location), self.errors, self.warnings)
+
     def error(self, what: str, remedy: str = "") -> None:
         """Report what makes the config unusable."""
         self.errors.append(Problem(self.path, what, remedy))

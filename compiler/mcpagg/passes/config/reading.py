@@ -27,7 +27,7 @@ from mcpagg.passes.config.dialects import DEFAULTS, Dialect
 from mcpagg.passes.config.entries import Defaults, read_entry
 from mcpagg.passes.config.keys import STANDARD_KEYS
 from mcpagg.passes.config.own import read_own
-from mcpagg.passes.config.places import Place, kind, quoted, reach, where
+from mcpagg.passes.config.places import Place, kind, quoted, reach
 from mcpagg.passes.config.restrictions import APPROVALS, says_nothing
 from mcpagg.passes.config.selection import check_hosts, check_lists, select
 from mcpagg.passes.config.variables import ClientVariables, look_alikes, password_inputs
@@ -232,9 +232,7 @@ def _enabled_tools(
 def _rewritten(server: ServerSpec, variables: ClientVariables, root: Place) -> ServerSpec:
     """Return the server with plain references for whatever only a client could fill in."""
     new = {
-        location: variables.rewrite(
-            text, location, Place(where(server, location), root.errors, root.warnings)
-        )
+        location: variables.rewrite(text, location, root.of(server, location))
         for location, text in strings(server.row())
     }
     changed: dict[str, Any] = {
@@ -258,10 +256,10 @@ def _check_literals(server: ServerSpec, root: Place, allowed: bool) -> None:
     for location, text in strings(server.row()):
         if all(credential.location != location for credential in credentials):
             for name, remedy in look_alikes(text, location):
-                at = Place(where(server, location), root.errors, root.warnings)
+                at = root.of(server, location)
                 at.warn(f"holds what looks like {name}; it stays as it is", remedy)
     for credential in credentials:
-        at = Place(where(server, credential.location), root.errors, root.warnings)
+        at = root.of(server, credential.location)
         if credential.placeholder:
             what = "holds a placeholder or a short word instead of a credential"
             at.warn(what, credential.remedy)

@@ -17,11 +17,11 @@ from mcpagg.passes.config.containers import RawEntry, host_of
 from mcpagg.passes.config.dialects import SERVER_LISTS, Dialect
 from mcpagg.passes.config.entries import is_provided
 from mcpagg.passes.config.keys import is_nested, within_of
-from mcpagg.passes.config.places import Place, kind, quoted, reach, where
+from mcpagg.passes.config.places import Place, kind, quoted, reach
 from mcpagg.passes.config.readers import switch
 from mcpagg.passes.config.restrictions import SWITCHES
 from mcpagg.problems import ConfigError, Problem, suggest
-from mcpagg.spec import LeftOut, Pattern, ProxySpec, ServerSpec
+from mcpagg.spec import LeftOut, Pattern, ProxySpec, ServerSpec, tool_glob
 from mcpagg_runtime.launch.launch import Location
 
 _RULES = ("serverName", "serverCommand", "serverUrl")
@@ -158,7 +158,7 @@ def check_hosts(
     for server in servers:
         host = host_of(server.url)  # a URL that is none is reported where it is read
         if server.url and not any(fnmatchcase(host, glob) for glob in globs):
-            at = Place(where(server, Location("url")), root.errors, root.warnings)
+            at = root.of(server, Location("url"))
             at.error(f"is no host that `{dialect.hosts}` allows", "--skip it, or add it")
 
 
@@ -226,10 +226,5 @@ def _meant_server(glob: str, spec: ProxySpec) -> str:
 
 def _globs_for(server: str, globs: tuple[str, ...]) -> dict[str, str]:
     """Return {glob: its part for tools} of the SERVER:TOOL globs that are for a server."""
-    parts = {}
-    for glob in globs:
-        for index, char in enumerate(glob):
-            if char == ":" and fnmatchcase(server, glob[:index]):
-                parts[glob] = glob[index + 1 :]
-                break
-    return parts
+    parts = {glob: tool_glob(glob, server) for glob in globs}
+    return {glob: part for glob, part in parts.items() if part is not None}

@@ -104,9 +104,7 @@ def discover(
 
 
 def _ask(
-    inquiries: Sequence[Inquiry],
-    progress: Progress,
-    waiting: Callable[[Sequence[Awaited]], None],
+    inquiries: Sequence[Inquiry], progress: Progress, waiting: Callable[[Sequence[Awaited]], None]
 ) -> None:
     """Ask all servers, and report progress; an interruption ends them all, a second one at once."""
     turns = threading.Semaphore(INSTALLING)

@@ -45,11 +45,7 @@ LONGEST_INSTALLATION = 10
 """How many times as long as a start an installation may take."""
 # What is answered for a user who is not there; that of sampling is the specification's for one who
 # declines (client/sampling).
-RESULTS = {
-    "ping": "{}",
-    "roots/list": '{"roots":[]}',
-    "elicitation/create": '{"action":"cancel"}',
-}
+RESULTS = {"ping": "{}", "roots/list": '{"roots":[]}', "elicitation/create": '{"action":"cancel"}'}
 REJECTED = error(-1, "User rejected sampling request")
 
 

@@ -124,22 +124,19 @@ def _missing(
 
     root = Place()
 
-    def at(location: Location) -> Place:
-        return Place(where(server, location), root.errors, root.warnings)
-
     def prepared(rows: Mapping[str, Mapping[str, Any]], environ: Mapping[str, str]) -> Launch:
         return prepare(server.name, rows, environ, str(folder), minimal, mentioned)
 
-    launch, unknown = _launch(server, rows, environ, folder, prepared, at)
+    launch, unknown = _launch(server, rows, environ, folder, prepared, root)
     if server.transport != "stdio":
         return root.errors
-    is_here = Location("cwd") in unknown or _report_folder(server, launch, at(Location("cwd")))
+    is_here = Location("cwd") in unknown or _report_folder(server, launch, root)
     if unknown & {Location("command"), Location("cwd"), Location("env", "PATH")}:
         return root.errors
     if not is_here and launch.argv[0].startswith(os.path.join(launch.cwd or "", "")):
         return root.errors  # a path from a folder that is not there
     if fault := find_fault(launch.argv[0], launch.env, server.command):
-        at(Location("command")).error(*map(launch.redact, fault))
+        root.of(server, Location("command")).error(*map(launch.redact, fault))
     return root.errors
 
 
@@ -149,7 +146,7 @@ def _launch(
     environ: Mapping[str, str],
     folder: Path,
     prepared: Callable[[Mapping[str, Mapping[str, Any]], Mapping[str, str]], Launch],
-    at: Callable[[Location], Place],
+    root: Place,
 ) -> tuple[Launch, set[Location]]:
     """Return what would be started, and the strings in it that cannot be resolved.
 
@@ -163,25 +160,24 @@ def _launch(
         except MissingVariables as problem:
             for location, variable in problem.missing:
                 if rows[server.name].get("env_file") or not server.env_file:
-                    _report_missing(server, variable, at(location))
+                    _report_missing(server, variable, root.of(server, location))
                 unknown.add(location)
             environ = {**environ, **{variable: "" for _, variable in problem.missing}}
         except BadUrl as problem:
             if Location("url") not in unknown:
-                at(Location("url")).error(f"{problem}", "correct what is set")
+                root.of(server, Location("url")).error(f"{problem}", "correct what is set")
             unknown.add(Location("url"))
             rows = {**rows, server.name: {**rows[server.name], "url": ""}}
         except (OSError, ValueError) as problem:
             if Location("env_file") not in unknown:
-                _report_env_file(server, folder, problem, at(Location("env_file")))
+                _report_env_file(server, folder, problem, root.of(server, Location("env_file")))
             rows = {**rows, server.name: {**rows[server.name], "env_file": ""}}
 
 
 def _report_env_file(server: ServerSpec, folder: Path, problem: Exception, at: Place) -> None:
     """Report an env file by its whole path, with the references that hold values left as such."""
     path = resolve(
-        server.env_file or "",
-        lambda name: str(folder) if name == CONFIG_FOLDER else f"${{{name}}}",
+        server.env_file or "", lambda name: str(folder) if name == CONFIG_FOLDER else f"${{{name}}}"
     )
     reason = problem.strerror if isinstance(problem, OSError) else "it is no text in UTF-8"
     whole = os.path.join(folder, path)
@@ -195,12 +191,13 @@ def _report_missing(server: ServerSpec, variable: str, at: Place) -> None:
     )
 
 
-def _report_folder(server: ServerSpec, launch: Launch, at: Place) -> bool:
+def _report_folder(server: ServerSpec, launch: Launch, root: Place) -> bool:
     """Whether the child's folder is one; report it if not."""
     from mcpagg.passes.environment.programs import WINDOWS_PATH  # as above
 
     if launch.cwd is None or os.path.isdir(launch.cwd):
         return True
+    at = root.of(server, Location("cwd"))
     if not WINDOWS and WINDOWS_PATH.match(server.cwd or ""):
         what = f"{server.cwd} is a folder of Windows, and this is another system"
         at.error(what, "write the folder here, or leave it out")

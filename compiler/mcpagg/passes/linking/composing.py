@@ -99,9 +99,5 @@ def _tool(composite: Composite, subtools: list[Subtool], tools: Tools) -> dict[s
     return {
         "name": composite.name,
         "description": "\n\n".join(text),
-        "inputSchema": {
-            "type": "object",
-            "properties": properties,
-            "required": ["server", "tool"],
-        },
+        "inputSchema": {"type": "object", "properties": properties, "required": ["server", "tool"]},
     }

@@ -172,10 +172,7 @@ def _owners(
 
 
 def _add_composites(
-    spec: ProxySpec,
-    composed: Composed,
-    owners: dict[str, tuple[str, str]],
-    clashes: list[Problem],
+    spec: ProxySpec, composed: Composed, owners: dict[str, tuple[str, str]], clashes: list[Problem]
 ) -> None:
     """Give composite tools their own names, which no other tool may have."""
     for composite in spec.composites:

@@ -9,7 +9,7 @@ from mcpagg.options import Options
 from mcpagg.passes.linking.linking import Linked, Subset, declared_capabilities, merged_instructions
 from mcpagg.problems import ConfigError, Problem, suggest
 from mcpagg.snapshot import Snapshot
-from mcpagg.spec import Profile, ProxySpec
+from mcpagg.spec import Profile, ProxySpec, tool_glob
 
 DEFAULT = "default"
 """The profile that is served where none is chosen."""
@@ -99,13 +99,9 @@ def _absent(profile: Profile, spec: ProxySpec, snapshot: Snapshot) -> list[str]:
     return [
         name
         for name in names
-        if name not in snapshot.names and any(_is_for(glob, name) for glob in profile.expose or ())
+        if name not in snapshot.names
+        and any(tool_glob(glob, name) is not None for glob in profile.expose or ())
     ]
-
-
-def _is_for(glob: str, server: str) -> bool:
-    """Whether a glob of SERVER:TOOL may be for a server."""
-    return any(char == ":" and fnmatchcase(server, glob[:index]) for index, char in enumerate(glob))
 
 
 def _unused_globs(profile: Profile, linked: Linked, absent: Iterable[str]) -> Iterable[Problem]:
@@ -116,7 +112,7 @@ def _unused_globs(profile: Profile, linked: Linked, absent: Iterable[str]) -> It
     ]
     for glob in profile.expose or ():
         fits = any(fnmatchcase(target, glob) for target in targets)
-        if not fits and not any(_is_for(glob, server) for server in absent):
+        if not fits and not any(tool_glob(glob, server) is not None for server in absent):
             near = suggest(glob, targets)
             yield Problem(profile.path, f"'{glob}' fits nothing that is offered", near)
 
