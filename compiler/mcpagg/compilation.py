@@ -1,4 +1,4 @@
-"""What comes of a compilation: the text of the emitted file, and the data in it."""
+"""The result of a compilation: the text of the emitted file, and the data in it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """What FILE says of its servers, for a comparison with what is compiled now.
+    """What FILE says of its servers, to compare it with what is compiled now.
 
     `renamed` {old name: new name} has the servers that only have another name now.
     """

@@ -28,7 +28,7 @@ from mcpagg.passes.emission.recorded import (
 )
 from mcpagg.passes.environment.environment import check_environment, settle_folders
 from mcpagg.passes.environment.nesting import check_nesting
-from mcpagg.passes.environment.pins import Pin, Written, find_pins, write_pins
+from mcpagg.passes.environment.pins import Pin, PinnedConfig, find_pins, write_pins
 from mcpagg.passes.environment.relocation import check_self_contained, launch_rows, with_transports
 from mcpagg.passes.linking.filters import check_filters
 from mcpagg.problems import CompileError, ConfigError, Problem
@@ -62,7 +62,7 @@ def dry_run(source: Source, environ: Mapping[str, str], file: Path | None = None
 
 
 class _Warnings(Listener):
-    """Keeps the warnings, and nothing else."""
+    """A listener that collects the warnings."""
 
     def __init__(self) -> None:
         self.warnings: list[Problem] = []
@@ -91,7 +91,7 @@ def find_versions(job: Job) -> tuple[tuple[Pin, ...], bool]:
     return find_pins(spec, discovery.snapshot.versions), bool(discovery.failures)
 
 
-def with_versions(job: Job, pins: Sequence[Pin]) -> Written:
+def with_versions(job: Job, pins: Sequence[Pin]) -> PinnedConfig:
     """Return the config's text with versions in it, and the pins that have no place in it."""
 
     def read(text: bytes) -> Sequence[ServerSpec]:

@@ -1,4 +1,4 @@
-"""Answers that the SDK drops: here they end their requests, as they do in the emitted file.
+"""Answers that the SDK would drop end their requests here, as they do in the emitted file.
 
 The SDK's client drops what its types refuse, and what bears the id of no request that it waits for:
 who asked would wait for ever. Lines are read, and requests ended, by the emitted file's own rules.

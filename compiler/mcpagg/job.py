@@ -41,7 +41,7 @@ SILENT = Listener()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What is to be compiled, and how this time.
+    """One compilation: a config, and how to compile it.
 
     `file` is where the proxy will lie, None for standard output; `commands` are those for it.
     `refresh` names the servers to ask, None for all: the others need nothing of what a start needs,

@@ -1,4 +1,4 @@
-"""Signals that end the process, where something is to be put in order before they do."""
+"""Signals that end the process, put off until something is in order."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Mask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OAuth:
-    """How `--login` shows a remote server who asks; no part of the launch table.
+    """How `--login` identifies us to a remote server; no part of the launch table.
 
     Strings are as written. Without `client_id` the authorization server is asked for one, without
     `scopes` the server's metadata say them. `port` is that of the redirect, 0 for any.
@@ -192,7 +192,7 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxySpec:
-    """A whole config.
+    """A config, in the shape that every dialect is read into.
 
     `source` is the config's name as the user wrote it (`-` for standard input); `folder` is where
     it lies, which relative paths are resolved against and which is never written to any output.

@@ -93,7 +93,7 @@ async def _shorten_delete(request: httpx2.Request) -> None:
 
 
 class _Auth(httpx2.Auth):
-    """Says who asks: as the headers of the config do, else by the login of this user."""
+    """Authorizes requests: by the headers of the config, else by the login of this user."""
 
     def __init__(self, launch: Launch, config: str) -> None:
         self._where = Address(launch.url).shown

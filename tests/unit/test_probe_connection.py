@@ -13,9 +13,9 @@ from mcpagg.passes.discovery import probe_connection
 from mcpagg.passes.discovery.installed import Installation
 from mcpagg.passes.discovery.probe_connection import (
     LONGEST_INSTALLATION,
-    Fault,
     ProbeConnection,
     Refusal,
+    ServerFault,
     Silence,
     Time,
 )
@@ -86,7 +86,7 @@ def test_what_it_wrote_to_stdout_before_it_ended_is_told(monkeypatch: pytest.Mon
     ask, _, process = asked(monkeypatch)
     process.hear(b"Usage: you need a token")
     process.ended("exited with status 0", "")
-    with pytest.raises(Fault, match=r"m; it wrote something else .* stdout: .Usage"):
+    with pytest.raises(ServerFault, match=r"m; it wrote something else .* stdout: .Usage"):
         ask()
 
 
@@ -179,7 +179,7 @@ def test_requests_of_the_child_are_answered_for_nobody(monkeypatch: pytest.Monke
 def test_a_child_that_is_given_up_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     ask, child, _ = asked(monkeypatch)
     child.end("was given up")
-    with pytest.raises(Fault, match="was given up before it answered m"):
+    with pytest.raises(ServerFault, match="was given up before it answered m"):
         ask()
 
 

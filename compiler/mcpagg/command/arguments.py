@@ -1,4 +1,4 @@
-"""The command line: the options that steer one run, and the parser of all options there are."""
+"""The options that steer one run, and the parser of all options."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ GROUPS = (READ, CHOSEN, BEHAVIOUR, JUDGED, TOLD)
 
 
 class _Report(argparse.Action):
-    """Takes what is to be printed, and apart from that the page that is to be written."""
+    """Sets what `--report` prints, or the page that it writes."""
 
     def __call__(
         self, parser: object, namespace: argparse.Namespace, value: Any, *_: object
@@ -56,7 +56,7 @@ class _Report(argparse.Action):
 
 
 class _Prints(argparse.Action):
-    """Prints something instead of running; what that needs costs more to import than a config."""
+    """Prints something and exits; its imports cost more than reading a config."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         if self.dest == "version":
@@ -197,7 +197,7 @@ def _choice_type(choices: Mapping[str, str]) -> Callable[[str], str]:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Prints in a way that never raises, and raises what the rest of the compiler does."""
+    """A parser that raises ConfigError, and prints as the rest of the compiler does."""
 
     def given(self, words: list[str]) -> dict[str, Any]:
         """Return what is given on a command line, by the names of options.

@@ -1,4 +1,4 @@
-"""The command line: runs the passes, says what came of it, and sets the exit status."""
+"""The command line: runs the passes, prints the outcome, and sets the exit status."""
 
 from __future__ import annotations
 

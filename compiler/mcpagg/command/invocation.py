@@ -1,4 +1,4 @@
-"""What one run of the compiler is asked to do: what is given, and what FILE records of options.
+"""What one run is asked to do: by the command line, and by the options that FILE records.
 
 An emitted file records the options that it was compiled with. `--check`, `--offline` and
 `--refresh` take all of them from the file; an option that is given replaces the recorded one, and

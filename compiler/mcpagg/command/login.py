@@ -172,7 +172,7 @@ async def _flow(
 
 
 class _Provider(OAuthClientProvider):
-    """The SDK's client of the flow, which keeps nothing on its own."""
+    """The SDK's client of the flow; it stores nothing."""
 
     def __init__(self, url: str, oauth: OAuth, redirect: _Redirect) -> None:
         uri = AnyUrl(redirect.uri)

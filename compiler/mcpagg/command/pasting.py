@@ -116,7 +116,7 @@ FORMS = {
 
 
 class Start(NamedTuple):
-    """How an emitted file is started, wherever a client is started: on a desktop, too."""
+    """How a client starts an emitted file, also a client that a desktop has started."""
 
     name: str
     argv: list[str]

@@ -1,4 +1,4 @@
-"""What has changed between two emitted files, as values: one change a place, each of a class.
+"""The changes between two emitted files, as values: one for each place, each of a class.
 
 Equality is that of drift (`ordering.equal`), and so are the classes `text`, `hint` and `other`
 (`drift.member_class`); a schema is looked at property by property (`schemas`).

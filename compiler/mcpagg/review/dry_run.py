@@ -1,4 +1,4 @@
-"""What a compilation would start, for `--dry-run`: references intact, no value of a variable."""
+"""The outcome of `--dry-run`: what would be started, with references and no values."""
 
 from __future__ import annotations
 

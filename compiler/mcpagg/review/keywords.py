@@ -1,4 +1,4 @@
-"""What one JSON Schema says, read off its keywords: types, values, alternatives, references."""
+"""What a JSON Schema says by its keywords: types, values, alternatives, references."""
 
 from __future__ import annotations
 

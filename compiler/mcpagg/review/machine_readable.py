@@ -173,7 +173,7 @@ def _plain(text: str) -> str:
 
 
 class _Lines:
-    """Where in the text of FILE something stands; the text is gone through once."""
+    """The lines of FILE where things stand; the text is searched once."""
 
     def __init__(self, text: str) -> None:
         self._text = text

@@ -1,4 +1,4 @@
-"""Values of members that may not be there: how they differ, and what became of them."""
+"""Values of members that may be absent: how they differ."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mcpagg.passes.discovery.ordering import equal
 
 
 class _Absent:
-    """What a member that is not there has for a value."""
+    """The value of a member that is absent."""
 
     def __repr__(self) -> str:
         return "ABSENT"

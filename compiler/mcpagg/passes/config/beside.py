@@ -1,4 +1,4 @@
-"""What stands beside the servers and is not one: what is honoured, refused, or not about them."""
+"""The keys beside the servers: honoured, refused, or named as not about servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the coordinator's config (mcp-proxy-hub) adds.
+"""The keys that the coordinator (mcp-proxy-hub) adds to a config.
 
 Composite tools, variables to mask, and how the proxy itself is served:
 

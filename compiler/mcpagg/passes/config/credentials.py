@@ -213,7 +213,7 @@ _NAMED: tuple[tuple[str, re.Pattern[str]], ...] = (
 
 
 class _Clue(NamedTuple):
-    """A value with a name beside it, and what stands in the string around the value.
+    """A value with a name beside it, and the text around the value.
 
     `lead` and `tail` are kept when the value is replaced. `variable` is one that the config has
     for the value already.
@@ -228,7 +228,7 @@ class _Clue(NamedTuple):
 
 
 class _Evidence(NamedTuple):
-    """What speaks for a credential in a string."""
+    """The evidence for a credential in a string."""
 
     what: str
     clue: _Clue

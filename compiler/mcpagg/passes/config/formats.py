@@ -163,7 +163,7 @@ def load_yaml(text: str) -> object:
 
 
 class _YamlReader:
-    """Turns the nodes of one text into values; counts them, and knows those it is inside of."""
+    """Turns the nodes of a YAML text into values; counts them, and detects circular aliases."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -1,4 +1,4 @@
-"""What of a config is ours and closed, as models; `--schema` prints them.
+"""The parts of a config that are ours and closed, as models; `--schema` prints them.
 
 A model says the shape of a section, its short forms, and what must hold of it by itself;
 `validation` reports what is wrong. To import this takes 0.1 s: only who has such a section does.
@@ -25,7 +25,7 @@ from pydantic import (
 from pydantic.json_schema import GenerateJsonSchema
 
 from mcpagg.literal import is_visible
-from mcpagg.passes.config.places import COMMENTS, Fault, quoted
+from mcpagg.passes.config.places import COMMENTS, ValidationFault, quoted
 from mcpagg.problems import suggest
 from mcpagg.spec import tool_glob
 
@@ -64,7 +64,7 @@ def _must(holds: Callable[[str], object], what: str, remedy: str = "") -> AfterV
 
     def checked(text: str) -> str:
         if not holds(text):
-            raise Fault(what, remedy)
+            raise ValidationFault(what, remedy)
         return text
 
     return AfterValidator(checked)
@@ -74,13 +74,13 @@ def _is_server(name: str, info: ValidationInfo) -> str:
     servers = _servers(info)
     if name not in servers:
         remedy = suggest(name, servers) or f"it has {', '.join(servers)}"
-        raise Fault(f"there is no server {quoted(name)}", remedy)
+        raise ValidationFault(f"there is no server {quoted(name)}", remedy)
     return name
 
 
 def _has_server(target: str, info: ValidationInfo) -> str:
     if not any(target.startswith(f"{server}:") for server in _servers(info)):
-        raise Fault("is for no server of the config", _near(target, info))
+        raise ValidationFault("is for no server of the config", _near(target, info))
     return target
 
 
@@ -91,7 +91,7 @@ def _fits_server(glob: str, info: ValidationInfo) -> str:
     """
     if ":" in glob and all(tool_glob(glob, server) is None for server in _servers(info)):
         what = f"{quoted(glob)} is for no server of the config"
-        raise Fault(what, _near(glob, info))
+        raise ValidationFault(what, _near(glob, info))
     return glob
 
 
@@ -233,7 +233,9 @@ class Composite(_Closed):
     @model_validator(mode="after")
     def _calls_something(self) -> Composite:
         if not any(server.tools for server in self.subtools.values()):
-            raise Fault("names no tool that it could call", 'write {"subtools": {SERVER: [TOOL]}}')
+            raise ValidationFault(
+                "names no tool that it could call", 'write {"subtools": {SERVER: [TOOL]}}'
+            )
         return self
 
 
@@ -269,7 +271,7 @@ def _port(value: Any) -> Any:
     port = int(value) if isinstance(value, str) and re.fullmatch("[0-9]+", value) else value
     if value is None or (type(port) is int and 0 <= port < 1 << 16):
         return port
-    raise Fault("expected a number from 0 to 65535")
+    raise ValidationFault("expected a number from 0 to 65535")
 
 
 class Transport(_Closed):

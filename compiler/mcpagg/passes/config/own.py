@@ -1,4 +1,4 @@
-"""The key of our own beside the servers: subsets of the tools, and reviewed texts for them.
+"""The key `mcpagg` beside the servers: subsets of the tools, and reviewed texts for them.
 
 "mcpagg": {
   "profiles": {NAME: {"expose": [SERVER:TOOL, …], "hide": [SERVER:TOOL, …], "clients": [NAME]}},

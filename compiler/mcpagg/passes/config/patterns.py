@@ -21,7 +21,7 @@ from mcpagg.spec import ServerSpec
 
 
 class Naming(NamedTuple):
-    """What a client calls the tools of a server `{}`: what stands before a tool, and for all."""
+    """How a client names the tools of a server `{}`: the prefix of each, and a name for all."""
 
     prefix: str
     server: str = ""
@@ -42,8 +42,8 @@ SINGLE, DOUBLE = Naming("{}_"), Naming("mcp__{}__", "mcp__{}")
 Outcome = Literal["withheld", "kept", "asked", "only", "some calls"]
 
 
-class Pattern(NamedTuple):
-    """A glob over the names of tools, what becomes of them, and where it stands.
+class ToolPattern(NamedTuple):
+    """A glob over the names of tools, what it does to them, and where it stands.
 
     "withheld" and "kept" ones apply in their order, the last that fits a tool counts; where there
     are "only" ones, no other tool is offered. "asked" ones are kept: to ask is the client's part.
@@ -55,7 +55,7 @@ class Pattern(NamedTuple):
     at: Place
 
 
-PatternReader = Callable[[Any, Place], list[Pattern]]
+PatternReader = Callable[[Any, Place], list[ToolPattern]]
 
 _OWN_TOOLS = frozenset(
     "apply_patch bash edit edit_file execute_bash execute_command find_path fs_read fs_write"  # noqa: SIM905 - a word a line
@@ -75,23 +75,23 @@ def is_clients_own(name: str) -> bool:
     return name.startswith(("builtin:", "@builtin")) or snake in _OWN_TOOLS
 
 
-def switches(value: Any, at: Place) -> list[Pattern]:
+def switches(value: Any, at: Place) -> list[ToolPattern]:
     """Read `{GLOB: true or false}`."""
     chosen = [(glob, switch(on, at.at(glob))) for glob, on in _object(value, at)]
-    return [Pattern(glob, "kept" if on else "withheld", at.at(glob)) for glob, on in chosen]
+    return [ToolPattern(glob, "kept" if on else "withheld", at.at(glob)) for glob, on in chosen]
 
 
-def permissions(value: Any, at: Place) -> list[Pattern]:
+def permissions(value: Any, at: Place) -> list[ToolPattern]:
     """Read `{GLOB: "allow", "ask" or "deny"}`, or one of these words for all tools."""
     chosen = [("*", value, at)]
     if not isinstance(value, str):
         chosen = [(glob, answer, at.at(glob)) for glob, answer in _object(value, at)]
-    patterns: list[Pattern] = []
+    patterns: list[ToolPattern] = []
     for glob, answer, place in chosen:
         if answer == "deny":
-            patterns.append(Pattern(glob, "withheld", place))
+            patterns.append(ToolPattern(glob, "withheld", place))
         else:
-            patterns.append(Pattern(glob, "asked" if answer == "ask" else "kept", place))
+            patterns.append(ToolPattern(glob, "asked" if answer == "ask" else "kept", place))
     return patterns
 
 
@@ -112,8 +112,8 @@ def rules(tool: str, action: str, *, first: bool) -> PatternReader:
     with further members that are not `*` is for some calls of them alone.
     """
 
-    def read(value: Any, at: Place) -> list[Pattern]:
-        patterns: list[Pattern] = []
+    def read(value: Any, at: Place) -> list[ToolPattern]:
+        patterns: list[ToolPattern] = []
         for index, rule in enumerate(value if isinstance(value, list) else [value]):
             place = at.at(index) if isinstance(value, list) else at
             glob, does = members_of(rule).get(tool), members_of(rule).get(action)
@@ -123,13 +123,13 @@ def rules(tool: str, action: str, *, first: bool) -> PatternReader:
             outcome, understood = _ACTIONS[does], (tool, action, *_DESCRIBING)
             if any(member != "*" for key, member in rule.items() if key not in understood):
                 outcome = "some calls" if outcome == "withheld" else "asked"
-            patterns.append(Pattern(glob, outcome, place))
+            patterns.append(ToolPattern(glob, outcome, place))
         return patterns[::-1] if first else patterns
 
     return read
 
 
-def zed(value: Any, at: Place) -> list[Pattern]:
+def zed(value: Any, at: Place) -> list[ToolPattern]:
     """Read `agent`: the profile that it begins with, and the tools that it denies."""
     agent = members_of(value)
     profiles, name = members_of(agent.get("profiles")), str(agent.get("default_profile", "write"))
@@ -142,20 +142,20 @@ def zed(value: Any, at: Place) -> list[Pattern]:
     place = at.at("tool_permissions")
     permissions = members_of(agent.get("tool_permissions"))
     if permissions.get("default") == "deny":
-        patterns.append(Pattern("*", "withheld", place))
+        patterns.append(ToolPattern("*", "withheld", place))
     for tool, rules in members_of(permissions.get("tools")).items():
         there = place.at("tools").at(tool)
         default = members_of(rules).get("default")
         if default is not None:
-            patterns.append(Pattern(tool, "withheld" if default == "deny" else "kept", there))
+            patterns.append(ToolPattern(tool, "withheld" if default == "deny" else "kept", there))
         if members_of(rules).get("always_deny"):
-            patterns.append(Pattern(tool, "some calls", there))
+            patterns.append(ToolPattern(tool, "some calls", there))
     return patterns
 
 
-def _zed_profile(profile: dict[str, Any], all_by_default: bool, at: Place) -> list[Pattern]:
+def _zed_profile(profile: dict[str, Any], all_by_default: bool, at: Place) -> list[ToolPattern]:
     everything = profile.get("enable_all_context_servers", all_by_default)
-    patterns = [] if everything else [Pattern("", "only", at)]
+    patterns = [] if everything else [ToolPattern("", "only", at)]
     for server, preset in members_of(profile.get("context_servers")).items():
         tools = members_of(members_of(preset).get("tools"))
         chosen = {escape(tool): on for tool, on in tools.items()}
@@ -164,26 +164,28 @@ def _zed_profile(profile: dict[str, Any], all_by_default: bool, at: Place) -> li
         for tool, on in chosen.items():
             if on is not everything:
                 glob = f"mcp:{escape(server)}:{tool}"
-                patterns.append(Pattern(glob, "only" if on else "withheld", at))
+                patterns.append(ToolPattern(glob, "only" if on else "withheld", at))
     return patterns
 
 
-def withheld(value: Any, at: Place) -> list[Pattern]:
+def withheld(value: Any, at: Place) -> list[ToolPattern]:
     """Read a list of globs of tools to withhold."""
-    return [Pattern(glob, "withheld", place) for glob, place in _globs(value, at)]
+    return [ToolPattern(glob, "withheld", place) for glob, place in _globs(value, at)]
 
 
-def asked(value: Any, at: Place) -> list[Pattern]:
+def asked(value: Any, at: Place) -> list[ToolPattern]:
     globs = _globs(value, at) if isinstance(value, list) else ()
-    return [Pattern(glob, "asked", place) for glob, place in globs]
+    return [ToolPattern(glob, "asked", place) for glob, place in globs]
 
 
-def offered(value: Any, at: Place) -> list[Pattern]:
+def offered(value: Any, at: Place) -> list[ToolPattern]:
     """Read a list of globs of the only tools to offer."""
-    return [Pattern(glob, "only", place) for glob, place in _globs(value, at)]
+    return [ToolPattern(glob, "only", place) for glob, place in _globs(value, at)]
 
 
-def apply(patterns: list[Pattern], server: ServerSpec, naming: Collection[Naming]) -> ServerSpec:
+def apply(
+    patterns: list[ToolPattern], server: ServerSpec, naming: Collection[Naming]
+) -> ServerSpec:
     """Return the server with the filters that the patterns mean for its own names of its tools."""
     hide: list[str] = []
     expose: list[str] | None = None
@@ -219,7 +221,7 @@ def apply(patterns: list[Pattern], server: ServerSpec, naming: Collection[Naming
 
 
 def refuse_unplaced(
-    patterns: list[Pattern], servers: Collection[str], naming: Sequence[Naming], bare: bool
+    patterns: list[ToolPattern], servers: Collection[str], naming: Sequence[Naming], bare: bool
 ) -> None:
     """Refuse what names a server's tool as its client does not, or may do so where it is `bare`."""
     for glob, tools, at in patterns:

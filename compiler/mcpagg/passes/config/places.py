@@ -52,7 +52,7 @@ class Place:
         self.warnings.append(Problem(self.path, what, remedy))
 
 
-class Fault(ValueError):
+class ValidationFault(ValueError):
     """Raised by a validator: what is wrong, in our words, and what to do about it."""
 
     def __init__(self, what: str, remedy: str = "") -> None:

@@ -182,7 +182,7 @@ def _switched(
     root: Place,
 ) -> list[ServerSpec]:
     """Honour the client's switches for the tools of all servers, which have these `names`."""
-    switches: list[patterns.Pattern] = []
+    switches: list[patterns.ToolPattern] = []
     for path, read in dialect.tool_patterns.items():
         value, at = reach(document, path, root)
         if value is not None:

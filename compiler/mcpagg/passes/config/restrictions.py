@@ -1,4 +1,4 @@
-"""What restricts, by the name of its key: the rule for all that no dialect honours.
+"""Keys that restrict, by their names: the rule for all that no dialect honours.
 
 A key whose name says that it restricts is an error where it concerns the servers: a proxy that
 passed over it would offer what the client withholds. In an entry it always does; what stands beside

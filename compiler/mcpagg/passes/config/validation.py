@@ -1,4 +1,4 @@
-"""From a value to a model of `models`: each thing that is wrong is reported where it stands."""
+"""Validates a value by a model; each fault is reported where it stands."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _reach(value: Any, way: Sequence[str | int]) -> Any:
 
 
 class _Schema:
-    """What the JSON Schema of a model says of one place."""
+    """The JSON Schema of a model at one place."""
 
     def __init__(self, schema: Json, way: Sequence[str | int]) -> None:
         self._types: Json = schema.get("$defs", {})

@@ -1,4 +1,4 @@
-"""All that one server is asked, in as many connections as that takes.
+"""All that one server is asked, over as many connections as that takes.
 
 A handshake is tried first: it works with every legacy server, and with those that speak both eras.
 The specification recommends to probe with `server/discover` instead, but some servers exit on it.
@@ -19,7 +19,7 @@ from dataclasses import replace
 from mcpagg.jsontext import dumps
 from mcpagg.passes.discovery.ordering import equal, numbered
 from mcpagg.passes.discovery.probe import HINT, LONGEST, QUIET, UNKNOWN_THERE, ServerProbe
-from mcpagg.passes.discovery.probe_connection import TIME, BadList, Fault, ProbeConnection
+from mcpagg.passes.discovery.probe_connection import TIME, BadList, ProbeConnection, ServerFault
 from mcpagg.passes.environment.programs import find_package
 from mcpagg.problems import count
 from mcpagg.snapshot import ChildSnapshot, Json
@@ -63,7 +63,7 @@ class Inquiry:
         self.package = find_package(server.command, server.args)
         self.began: float | None = None
         self.snapshot: ChildSnapshot | None = None
-        self.fault: Fault | None = None
+        self.fault: ServerFault | None = None
         self.remarks: list[str] = []
         """What is odd about it, without secrets."""
         self._launch = launch
@@ -108,11 +108,11 @@ class Inquiry:
             return f"failed, {self.elapsed():.1f} s"
         return f"{count(len(self.snapshot.tools), 'tool')}, {self.elapsed():.1f} s"
 
-    def _as_fault(self, error: Exception) -> Fault:
+    def _as_fault(self, error: Exception) -> ServerFault:
         """Return an error as a fault of the server."""
-        if isinstance(error, Fault):
+        if isinstance(error, ServerFault):
             return error
-        fault = Fault(self._launch.redact(f"failed: {type(error).__name__}: {error}"))
+        fault = ServerFault(self._launch.redact(f"failed: {type(error).__name__}: {error}"))
         fault.__cause__ = error
         return fault
 
@@ -134,11 +134,11 @@ class Inquiry:
         """Start the server, once or again.
 
         Raises:
-            Fault: it cannot be started.
+            ServerFault: it cannot be started.
         """
         with self._starting:
             if self._is_given_up:
-                raise Fault("is not wanted any more")
+                raise ServerFault("is not wanted any more")
             connection = ProbeConnection(
                 launch,
                 version,
@@ -158,17 +158,17 @@ class Inquiry:
         (specification, transports, backwards compatibility).
 
         Raises:
-            Fault: that failed; of two transports, what came of the first one.
+            ServerFault: that failed; of two transports, what came of the first one.
         """
         try:
             return self._negotiate(self._launch, RELAYED)
-        except Fault as fault:
+        except ServerFault as fault:
             other = OTHER_TRANSPORT.get(self._launch.transport)
             if fault.status not in UNKNOWN_THERE or other is None:
                 raise
             try:
                 return self._negotiate(self._launch.over(other), RELAYED)
-            except Fault:
+            except ServerFault:
                 raise fault from None
 
     def _negotiate(self, launch: Launch, capabilities: Json) -> ServerProbe:
@@ -184,11 +184,11 @@ class Inquiry:
         `hopeless`.
 
         Raises:
-            Fault: what came of the first try; of the last one, if the child is modern.
+            ServerFault: what came of the first try; of the last one, if the child is modern.
         """
         end = TIME.now() + self._seconds
         versions = [*LEGACY_VERSIONS, MODERN_VERSION]
-        fault: Fault | None = None
+        fault: ServerFault | None = None
         modern = False
         while True:
             version = versions.pop(0)
@@ -218,7 +218,7 @@ class Inquiry:
         """Ask a child for all its lists.
 
         Raises:
-            Fault: it is gone, or gives no list at all.
+            ServerFault: it is gone, or gives no list at all.
         """
         try:
             tools, moved = child.settled_tools(HINT)
@@ -258,7 +258,7 @@ class Inquiry:
                 if other.shake_hands(TIME.now() + seconds) is not None:
                     return shaken
                 plain = self._snapshot(other)
-        except Fault:
+        except ServerFault:
             return shaken
         recorded, remarks = recorded_era(shaken, plain)
         child.remarks += [*(other.remarks if recorded.protocol == plain.protocol else ()), *remarks]

@@ -17,9 +17,9 @@ from mcpagg.passes.discovery.probe_connection import (
     ABOUT,
     TIME,
     BadList,
-    Fault,
     ProbeConnection,
     Refusal,
+    ServerFault,
     Silence,
 )
 from mcpagg.snapshot import ChildSnapshot, Json, Refused
@@ -98,7 +98,7 @@ class ServerProbe:
 
     # What it is
 
-    def shake_hands(self, deadline: float) -> Fault | None:
+    def shake_hands(self, deadline: float) -> ServerFault | None:
         """Agree on the version as its revision has it; return why that failed, or None.
 
         Of the versions with a handshake, every known one is accepted as the answer, as the
@@ -111,7 +111,7 @@ class ServerProbe:
             return connection.server.silence_fault(connection.greeting, self._seconds)
         except Refusal as refusal:
             return connection.server.fault(self._refusal_fault(refusal))
-        except Fault as fault:
+        except ServerFault as fault:
             # What knows no handshake may refuse the request in a way of its own.
             self.handshake = fault.status not in UNKNOWN_THERE
             return fault
@@ -195,7 +195,7 @@ class ServerProbe:
             answer = connection.request("server/discover", params, TIME.now() + MODERN_SECONDS)
         except Refusal as refusal:
             return mentions_modern(refusal.answer)
-        except (Silence, Fault):
+        except (Silence, ServerFault):
             return False
         return MODERN_VERSION in _list(answer.json("result").value.get("supportedVersions"))
 
@@ -205,7 +205,7 @@ class ServerProbe:
         """Return what the server offers, now that its tools are read, or why they are not.
 
         Raises:
-            Fault: it is gone, or gives no list at all.
+            ServerFault: it is gone, or gives no list at all.
         """
         server = self.connection.server
         if server.noise:
@@ -266,7 +266,7 @@ class ServerProbe:
 
         Raises:
             BadList: it gives none.
-            Fault: it is gone.
+            ServerFault: it is gone.
         """
         if not kind.is_declared(self.introduction.capabilities):
             return []

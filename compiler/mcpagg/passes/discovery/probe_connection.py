@@ -1,4 +1,4 @@
-"""A server as discovery speaks with it: one request at a time, each waited for.
+"""The connection of discovery to a server: one request at a time, each waited for.
 
 The process, the connection, the ports of both eras and what ends a request are those of the emitted
 file. What differs is who is behind the port: one that waits, and can be asked nothing.
@@ -49,7 +49,7 @@ RESULTS = {"ping": "{}", "roots/list": '{"roots":[]}', "elicitation/create": '{"
 REJECTED = error(-1, "User rejected sampling request")
 
 
-class Fault(Exception):
+class ServerFault(Exception):
     """Raised when a child cannot be started or spoken with.
 
     `what` completes "server 'x' …"; the text as a whole also quotes the end of the child's stderr,
@@ -70,8 +70,8 @@ class Fault(Exception):
         super().__init__("\n    ".join(quoted) if last_words else self.what)
 
 
-class BadList(Fault):
-    """Raised when a child gives no list where one was asked for; nothing else is wrong."""
+class BadList(ServerFault):
+    """Raised when a child answers with no list; nothing else is wrong."""
 
 
 class Silence(Exception):
@@ -96,7 +96,7 @@ class Refusal(Exception):
 
 
 class Time:
-    """The seconds that discovery counts, and how it waits."""
+    """The clock of discovery, and how it waits."""
 
     def now(self) -> float:
         return monotonic()
@@ -189,19 +189,19 @@ class StartedServer:
 
     # What is wrong with it
 
-    def fault(self, what: str, *, is_late: bool = False) -> Fault:
+    def fault(self, what: str, *, is_late: bool = False) -> ServerFault:
         """Say what is wrong with it, with the end of its stderr."""
         words = self.process.last_words(self._quoted)
-        return Fault(self.launch.redact(what), words, is_late=is_late)
+        return ServerFault(self.launch.redact(what), words, is_late=is_late)
 
-    def end_fault(self, reason: str, method: str) -> Fault:
+    def end_fault(self, reason: str, method: str) -> ServerFault:
         """Say that it ended, and why, before it answered a method."""
         if isinstance(self.process, RemoteConnection):
-            return Fault(reason, status=self.process.refused_with)
+            return ServerFault(reason, status=self.process.refused_with)
         noise = f"; it wrote something else than JSON-RPC to stdout: {self.noise}"
         return self.fault(f"{reason} before it answered {method}{noise if self.noise else ''}")
 
-    def silence_fault(self, method: str, seconds: float) -> Fault:
+    def silence_fault(self, method: str, seconds: float) -> ServerFault:
         """Say that it did not answer the handshake in time, and why that may be."""
         what, why = f"did not answer {method} within {seconds:g} s", ""
         if isinstance(self.process, RemoteConnection):
@@ -245,7 +245,7 @@ class ProbeConnection:
         its launcher fetches, if it is one. `quoted` is how many lines of stderr a fault quotes.
 
         Raises:
-            Fault: it cannot be started.
+            ServerFault: it cannot be started.
         """
         self.name = launch.name
         self.version = version
@@ -272,7 +272,7 @@ class ProbeConnection:
         except (OSError, ValueError, RuntimeError) as problem:
             if process is not None:
                 process.close()
-            raise Fault(launch.redact(f"could not be started: {_why(problem)}")) from None
+            raise ServerFault(launch.redact(f"could not be started: {_why(problem)}")) from None
 
     def _process(self, launch: Launch, config: str) -> Process | RemoteConnection:
         def receive(*lines: bytes) -> None:
@@ -366,7 +366,7 @@ class ProbeConnection:
         Raises:
             Refusal: it holds an error.
             Silence: there is none by then.
-            Fault: the server is gone.
+            ServerFault: the server is gone.
         """
         answers: list[Message] = []
         with self._changed:

@@ -1,4 +1,4 @@
-"""The runtime as an emitted file has it: what answers first is code, all other modules are texts.
+"""The runtime in an emitted file: what answers first is code, all other modules are texts.
 
 A text is what `stripping` leaves of a module; Python's import system compiles it when it is first
 imported (`start/embedded.py`). The file has what can be reached by imports from where it is

@@ -1,4 +1,4 @@
-"""Puts the emitted text where it belongs, or shows how what is there differs from it."""
+"""Writes FILE, and says how a text of it differs from another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What FILE holds of an earlier compilation, and which servers are asked all the same.
+"""What FILE records of an earlier compilation, and which servers are asked again.
 
 All are asked, or those that `--refresh` names, or none (`--offline`); of the others the snapshot
 has what FILE has.

@@ -102,7 +102,7 @@ def lines(pins: Sequence[Pin]) -> Iterator[str]:
             yield f"{pin.path}: what ran is not known; {_remedy(pin)}"
 
 
-class Written(NamedTuple):
+class PinnedConfig(NamedTuple):
     """A config's text with versions in it; those of `left` have no place that could be changed."""
 
     text: bytes
@@ -111,7 +111,7 @@ class Written(NamedTuple):
 
 def write_pins(
     text: bytes, pins: Sequence[Pin], read: Callable[[bytes], Sequence[ServerSpec]]
-) -> Written:
+) -> PinnedConfig:
     """Put versions into the text of a config; `read` returns the servers that a text describes.
 
     Comments, order and blanks stay as they are.
@@ -123,7 +123,7 @@ def write_pins(
             left.append(pin)
         else:
             text = changed
-    return Written(text, tuple(left))
+    return PinnedConfig(text, tuple(left))
 
 
 def _changed(text: bytes, pin: Pin, read: Callable[[bytes], Sequence[ServerSpec]]) -> bytes | None:

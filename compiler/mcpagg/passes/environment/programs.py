@@ -31,14 +31,14 @@ _PYPI_NAME = re.compile(r"[\w.-]+(?:\[[\w,.-]+\])?")
 _IMAGE_NAME = re.compile(r".+?(?=:[^:/]*$|@|$)")
 
 
-class Fault(NamedTuple):
+class ProgramFault(NamedTuple):
     """Why a program cannot be started, and what to do."""
 
     what: str
     remedy: str
 
 
-def find_fault(program: str, env: dict[str, str], written: str) -> Fault | None:
+def find_fault(program: str, env: dict[str, str], written: str) -> ProgramFault | None:
     """Return why `program` cannot be started in `env`, None if it can.
 
     It is what a launch begins with: an absolute path, or a bare name that is not on the PATH.
@@ -49,55 +49,59 @@ def find_fault(program: str, env: dict[str, str], written: str) -> Fault | None:
         return _shebang_fault(Path(path), env)
     if not WINDOWS and _WINDOWS.match(written):
         what = f"{written} is a path or a program of Windows, and this is another system"
-        return Fault(what, "write what starts the server here: what follows `cmd /c`, for one")
+        return ProgramFault(
+            what, "write what starts the server here: what follows `cmd /c`, for one"
+        )
     first, space, _ = written.partition(" ")
     file = program.removesuffix(written) + first
     is_program = os.path.basename(first) == first or os.path.isfile(file)
     if space and is_program and not os.path.exists(program):
-        return Fault(f"{written} is a whole command line", _ONE_PROGRAM)
+        return ProgramFault(f"{written} is a whole command line", _ONE_PROGRAM)
     if os.path.isabs(program):
         return _path_fault(Path(program))
     return _lookup_fault(program, env.get("PATH", os.defpath))
 
 
-def _path_fault(program: Path) -> Fault:
+def _path_fault(program: Path) -> ProgramFault:
     if program.is_dir():
-        return Fault(f"{program} is a directory", "name the program in it")
+        return ProgramFault(f"{program} is a directory", "name the program in it")
     if program.is_file():
         return _unstartable(program)
-    return Fault(f"{program} does not exist", "correct the path")
+    return ProgramFault(f"{program} does not exist", "correct the path")
 
 
-def _unstartable(file: Path) -> Fault:
+def _unstartable(file: Path) -> ProgramFault:
     if WINDOWS:
         what = f"{file} is no program that Windows can start"
-        return Fault(what, "write what runs it as `command`, and this file first in `args`")
-    return Fault(f"{file} is not executable", f"run chmod +x {file}")
+        return ProgramFault(what, "write what runs it as `command`, and this file first in `args`")
+    return ProgramFault(f"{file} is not executable", f"run chmod +x {file}")
 
 
-def _lookup_fault(program: str, path: str) -> Fault:
+def _lookup_fault(program: str, path: str) -> ProgramFault:
     for folder in os.get_exec_path({"PATH": path}):
         candidate = Path(folder, program)
         if candidate.is_file():
             return _unstartable(candidate)
     what = f"{program} is not on the PATH: searched {_shortened(path)}"
-    return Fault(what, where_to_find(program))
+    return ProgramFault(what, where_to_find(program))
 
 
-def _shebang_fault(script: Path, env: dict[str, str]) -> Fault | None:
+def _shebang_fault(script: Path, env: dict[str, str]) -> ProgramFault | None:
     """Return why the interpreter that a script names cannot be started; Windows asks for none."""
     line = None if WINDOWS else shebang(str(script))
     if line is None:
         return None
     named = interpreter(line)
     if not named:
-        return Fault(f"{script} has a `#!` line without a program", "complete it")
+        return ProgramFault(f"{script} has a `#!` line without a program", "complete it")
     if line.endswith("\r"):
-        return Fault(f"the `#!` line of {script} ends in a carriage return", "save it with LF")
+        return ProgramFault(
+            f"the `#!` line of {script} ends in a carriage return", "save it with LF"
+        )
     if find_program(named, env, "") is None:
         path = env.get("PATH", os.defpath)
         searched = "" if os.path.dirname(named) else f" on the PATH: searched {_shortened(path)}"
-        return Fault(
+        return ProgramFault(
             f"{script} is run by {named}, which is not found{searched}",
             f"install {os.path.basename(named)}, or correct the `#!` line",
         )

@@ -24,7 +24,7 @@ UNUSED_FILTER = "unused-filter"
 
 
 class Unused(NamedTuple):
-    """A filter that fits nothing, as it was written, where (JSON path), and whether it must fit.
+    """A filter that fits nothing: its text, its JSON path, and whether it must fit.
 
     `near` is the remedy.
     """

@@ -1,4 +1,4 @@
-"""Names and links: from what is configured and what was found to the tables of the emitted file."""
+"""Linking: from the config and the snapshot to the tables of the emitted file."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Linked:
 
 @dataclass(frozen=True, slots=True)
 class Subset:
-    """What a profile offers, and to which clients it is given unasked.
+    """What a profile offers, and the clients that get it unasked.
 
     `tools` is {server: the server's own names}, its composite tools under ""; a server that is not
     in it is no part of the proxy then. `capabilities`, `modern_capabilities` and `instructions` are
@@ -66,7 +66,7 @@ class Subset:
 
 
 class ListedItem(NamedTuple):
-    """One item: `own` is what its server calls it (a URI, where it has one).
+    """An item that the proxy lists; `own` is its server's name or URI for it.
 
     A composite tool has the server "". What has no portable name is known by `exposed` alone.
     """

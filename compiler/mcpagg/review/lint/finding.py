@@ -1,4 +1,4 @@
-"""What the rules look at, and what they say of it."""
+"""What rules check, and what they find."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Level = Literal["refused", "hidden", "advice"]
 
 @dataclass(frozen=True)
 class Offer:
-    """One thing that clients are shown, as the proxy lists it.
+    """A tool, prompt, resource, … as the proxy lists it, or what a server says of itself.
 
     `kind` is tool, prompt, resource, template or skill, or server for what a server says of itself;
     `name` what its server calls it (a URI, where it has one); `path` the JSON path of its server in

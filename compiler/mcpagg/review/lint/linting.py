@@ -1,4 +1,4 @@
-"""Applies the rules to what a proxy lists, less what the options say to ignore."""
+"""Applies the rules to what a proxy lists, without what the options ignore."""
 
 from __future__ import annotations
 
