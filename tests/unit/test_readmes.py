@@ -104,9 +104,8 @@ def members() -> set[tuple[str, str]]:
 def modules() -> dict[str, set[str]]:
     """Return {folder of the runtime: its modules}."""
     return {
-        folder.name: {path.stem for path in folder.glob("*.py")} - {"__init__"}
-        for folder in RUNTIME.iterdir()
-        if folder.is_dir() and not folder.name.startswith("_")
+        init.parent.name: {path.stem for path in init.parent.glob("*.py")} - {"__init__"}
+        for init in RUNTIME.glob("*/__init__.py")
     }
 
 
