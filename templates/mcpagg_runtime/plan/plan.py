@@ -97,11 +97,11 @@ class Plan:
         self.approval: Mapping[str, str] = parse(tables.get("approval", "{}"))
         """{"data": the digest that was signed, "signature": of ssh-keygen}; {} for none."""
         self.profiles: str = tables.get("profiles", "")
-        """The subsets to choose from, see `narrowing`: JSON text, "" for none."""
+        """The subsets to choose from, see `profiles`: JSON text, "" for none."""
         self.whole = self
         """What this is a profile of: itself, unless it is narrowed."""
         self.overlays: str = tables.get("overlays", "")
-        """What is listed of tools in place of their servers' words, see `overlays`: JSON text."""
+        """What is listed of tools in place of their servers' words, see `entries`: JSON text."""
 
     @property
     def needs(self) -> list[str]:

@@ -96,7 +96,10 @@ class Process:
 
     def send(self, *messages: Message) -> None:
         """Send it messages, now or as soon as it reads; never waits."""
-        self.writer.send(*[piece for message in messages for piece in message.pieces()])
+        pieces: list[bytes | memoryview] = []
+        for message in messages:
+            pieces += message.pieces()
+        self.writer.send(*pieces)
 
     def retire(self) -> None:
         """Take no more of it, and report nothing of its end: it was ended on purpose."""

@@ -4,8 +4,8 @@ These are the handshake, pings and lists of the snapshot, for a client with a ha
 such answer is left to `run`, with what has been said until then: there is no second way to
 give the same answer, and everything else has its place there.
 
-A client waits for what is imported here, so that is little: see `values`, too. The other parts of
-the runtime need not care.
+A client waits for what is imported here, so that is little: see `values`, too. The other modules
+of the runtime need not care.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The proxy within a Python program: `from server import Aggregator`, on asyncio.
 
-It is one more client of the engine, in this process. asyncio is imported by its methods alone, as
-the command line, which is of the same part, does without it.
+It is one more client of the engine, in this process. Only its methods import asyncio: the
+command line does without it.
 """
 
 from __future__ import annotations
