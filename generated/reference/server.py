@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:b4b695eb581eaa8af77cf54d79ec77fa038a7b4b6a504444c38770ec997c4748 (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
+#   runtime:  sha256:3c31936de7314f72a076722ae2e8583a03ff9c918f946e918f6200f5a2ee44dc (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
 
 import sys
 
@@ -1221,7 +1221,7 @@ def main(tables, file):
             pass
         if opening.ended and not opening.unanswered:
             _exit(0)
-    from _mcpagg_b4b695eb.stdio.stdio import run
+    from _mcpagg_3c31936d.stdio.stdio import run
 
     run(tables, file, opening)
 
@@ -1314,8 +1314,8 @@ def holds_more(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_b4b695eb.plan.plan import Plan
-    from _mcpagg_b4b695eb.tool.aggregator import aggregator_of
+    from _mcpagg_3c31936d.plan.plan import Plan
+    from _mcpagg_3c31936d.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -10151,7 +10151,8 @@ NOT_MEANT = (
 )
 STATUSES = (
  "exit status: 0 done; 1 the call failed, --check found a difference, or --verify no approval; "
- "2 the command line, or a file, cannot be used; 3 a variable is not set"
+ "2 the command line, or a file, cannot be used; 3 a variable is not set; 70 a fault of its own, "
+ "or a table that was edited cannot be read"
 )
 
 def run_command(plan, folder, arguments, opening):
@@ -10684,7 +10685,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_b4b695eb", RUNTIME, globals())
+embed("_mcpagg_3c31936d", RUNTIME, globals())
 
 PLAN = {
     "name": "mcp",
