@@ -29,7 +29,7 @@ from mcpagg.problems import ChildFault, NameClash, Problem
 from mcpagg.snapshot import Json
 from mcpagg.spec import ProxySpec, ServerSpec
 from mcpagg.transports import describe_failure, transport
-from mcpagg_runtime.launch.launch import Launch, prepare
+from mcpagg_runtime.launch.launch import Launch, Launches
 from mcpagg_runtime.tool.aggregator import Misused, entered_already, used_outside
 
 __all__ = ["Aggregator", "Misused", "UnknownTool"]
@@ -96,7 +96,8 @@ class Aggregator:
             raise entered_already()
         rows = {server.name: server.row() for server in self._spec.servers}
         folder = str(self._spec.folder)
-        launches = {name: prepare(name, rows, self._environ, folder) for name in rows}
+        prepared = Launches(rows, self._environ, folder)
+        launches = {name: prepared.prepare(name) for name in rows}
         self.clients, self.faults, self._targets = {}, {}, {}
         self._closing = anyio.Event()
         tasks = await anyio.create_task_group().__aenter__()

@@ -114,7 +114,7 @@ class ServerSpec:
         )
 
     def row(self) -> dict[str, Any]:
-        """Return what the launch table holds of it, references as written; see launch.prepare."""
+        """Return what the launch table holds of it, references as written; see `Launches`."""
         row: dict[str, Any] = {"command": self.command, "args": [*self.args], "env": {**self.env}}
         if self.transport != "stdio":
             row = {"transport": self.transport, "url": self.url, "headers": {**self.headers}}

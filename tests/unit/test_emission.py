@@ -78,7 +78,7 @@ def test_every_function_knows_its_line_of_the_file(tmp_path: Path) -> None:
         sys.meta_path[:] = [one for one in sys.meta_path if type(one) is not space["Embedded"]]
     names = {**space, **{key: value for one in modules for key, value in vars(one).items()}}
     found = {key: value for key, value in names.items() if isinstance(value, FunctionType)}
-    assert {"main", "embed", "run_command", "prepare"} <= found.keys()
+    assert {"main", "embed", "run_command", "spawn"} <= found.keys()
     codes = [unwrap(one).__code__ for one in found.values()]
     codes = [code for code in codes if code.co_filename == str(file)]
     assert len(codes) > len(space["RUNTIME"])

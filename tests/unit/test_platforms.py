@@ -16,7 +16,7 @@ from shells import runs
 from wire import TIMEOUT
 
 from mcpagg_runtime.launch import launch
-from mcpagg_runtime.launch.launch import prepare
+from mcpagg_runtime.launch.launch import Launches
 from mcpagg_runtime.launch.platforms import (
     find_program,
     own_folder,
@@ -181,7 +181,9 @@ def test_what_a_desktop_lacks_is_advised_as_the_path_of_the_clients_entry(
         "my-tool is not on the PATH: searched /usr/bin:/bin; "
         f"{advice}, or {tmp_path}/.volta/bin/my-tool as `command`, and compile again"
     )
-    launch = prepare("a", {"a": {"command": str(tmp_path / ".volta/bin/my-tool")}}, env, "/")
+    launch = Launches({"a": {"command": str(tmp_path / ".volta/bin/my-tool")}}, env, "/").prepare(
+        "a"
+    )
     assert how_ended(127, launch).startswith(
         f"exited with status 127: my-node is not on the PATH: searched /usr/bin:/bin; {advice}"
     )
@@ -229,8 +231,8 @@ def test_a_variable_in_another_case_is_hidden_from_other_servers() -> None:
         "b": {"command": "x"},
     }
     environ = {"MYSECRET": "s3cret", "HTTP_PROXY": "http://p"}
-    assert launch.prepare("a", rows, environ, "/").env["K"] == "s3cret"
-    assert launch.prepare("b", rows, environ, "/").env == {"HTTP_PROXY": "http://p"}
+    assert launch.Launches(rows, environ, "/").prepare("a").env["K"] == "s3cret"
+    assert launch.Launches(rows, environ, "/").prepare("b").env == {"HTTP_PROXY": "http://p"}
 
 
 @pytest.mark.usefixtures("windows_names")
@@ -242,7 +244,8 @@ def test_a_child_gets_one_spelling_of_a_variable(tmp_path: Path) -> None:
         "env": {"Path": "C:\\own;${PATH}", "Tool": "x"},
         "env_file": "vars",
     }
-    ready = launch.prepare("a", {"a": row}, {"PATH": "C:\\bin", "MODE": "outer"}, str(tmp_path))
+    environ = {"PATH": "C:\\bin", "MODE": "outer"}
+    ready = launch.Launches({"a": row}, environ, str(tmp_path)).prepare("a")
     assert ready.env == {"PATH": "C:\\own;C:\\bin", "MODE": "file", "TOOL": "x"}
     assert ready.argv == ["x", "C:\\own;C:\\bin", "file"]
 

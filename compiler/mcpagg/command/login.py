@@ -32,7 +32,7 @@ from mcpagg.passes.config import read_config
 from mcpagg.passes.environment.environment import check_environment
 from mcpagg.problems import ChildFault, ConfigError, EnvironmentFault, Problem
 from mcpagg.spec import OAuth, ServerSpec
-from mcpagg_runtime.launch.launch import Launch, prepare
+from mcpagg_runtime.launch.launch import Launch, Launches
 from mcpagg_runtime.launch.variables import MissingVariable, resolve
 from mcpagg_runtime.remote.connections import is_this_machine
 from mcpagg_runtime.remote.faults import shortened
@@ -94,7 +94,7 @@ def _asked_for(
     )
     ready, _ = check_environment(spec, environ)
     (server,) = ready.servers
-    launch = prepare(name, {name: server.row()}, environ, str(ready.folder))
+    launch = Launches({name: server.row()}, environ, str(ready.folder)).prepare(name)
     if server.transport == "stdio":
         what = "is started as a program, which logs in by itself"
     elif any(header.lower() == "authorization" for header in launch.headers):

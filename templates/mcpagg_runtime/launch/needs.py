@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.launch.launch import (
-    Location,
-    MissingVariables,
-    mentioned_by_all,
-    prepare,
-    strings,
-)
+from mcpagg_runtime.launch.launch import Launches, Location, MissingVariables, strings
 from mcpagg_runtime.launch.nesting import standing_above
 from mcpagg_runtime.launch.variables import references
 from mcpagg_runtime.start.opening import ABOVE
@@ -53,18 +47,13 @@ def unset(
     rows: Mapping[str, Row], environ: Mapping[str, str], folder: str
 ) -> dict[str, MissingVariables]:
     """Return what is not set now, by server."""
-    known = mentioned_by_all(rows)
-    missing = {name: _unset_for(name, rows, environ, folder, known) for name in rows}
-    return {name: problem for name, problem in missing.items() if problem is not None}
-
-
-def _unset_for(
-    name: str, rows: Mapping[str, Row], environ: Mapping[str, str], folder: str, known: set[str]
-) -> MissingVariables | None:
-    try:
-        prepare(name, rows, environ, folder, known=known)
-    except MissingVariables as problem:
-        return problem
-    except (OSError, ValueError):  # its env file cannot be read: another fault, of it alone
-        return None
-    return None
+    launches = Launches(rows, environ, folder)
+    missing = {}
+    for name in rows:
+        try:
+            launches.prepare(name)
+        except MissingVariables as problem:
+            missing[name] = problem
+        except (OSError, ValueError):
+            continue  # its env file cannot be read: another fault, of this server alone
+    return missing

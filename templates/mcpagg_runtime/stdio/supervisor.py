@@ -6,7 +6,7 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.launch.launch import prepare
+from mcpagg_runtime.launch.launch import Launches
 from mcpagg_runtime.launch.nesting import data_digest, with_identity
 from mcpagg_runtime.messages.printable import where
 from mcpagg_runtime.messages.reading import answered
@@ -112,6 +112,10 @@ class Supervisor:
         """Those that children have now: a grandchild may hold the pipes of an older one."""
         self._started: list[Run] = []
         """Those of which something may be left."""
+        plan = host.plan
+        self._launchable = Launches(
+            plan.whole.servers, os.environ, folder, plan.options.env == "minimal"
+        )
         self._launches: dict[str, Launch] = {}
         """How each server was started last: a line may be about one that has ended."""
         self._digest = ""
@@ -195,8 +199,7 @@ class Supervisor:
 
         # Whatever happens in here, nobody may wait for ever for what this child owes.
         try:
-            minimal = host.plan.options.env == "minimal"
-            launch = prepare(child.name, host.plan.whole.servers, os.environ, self._folder, minimal)
+            launch = self._launchable.prepare(child.name)
             self._launches[child.name] = launch
             # Whoever closes the engine waits for a start under way, and none comes after.
             with self.spawning:

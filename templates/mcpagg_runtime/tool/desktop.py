@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.launch.launch import MissingVariables, mentioned_by_all, prepare
+from mcpagg_runtime.launch.launch import Launches, MissingVariables
 from mcpagg_runtime.launch.platforms import WINDOWS, find_program
 from mcpagg_runtime.processes.reasons import interpreters
 
@@ -82,14 +82,14 @@ def lookups(
 ) -> list[Lookup]:
     """Return what servers look up on the PATH of an environment, and a desktop finds elsewhere.
 
-    The arguments are those of `prepare`.
+    The arguments are those of `Launches`.
     """
     found = []
-    short = {**environ, "PATH": desktop_path(environ)}
-    variables = mentioned_by_all(rows)
+    launches = Launches(rows, environ, folder, minimal)
+    from_desktop = launches.replaced({**environ, "PATH": desktop_path(environ)})
     for server, row in rows.items():
-        here = _launch_in(server, rows, environ, folder, minimal, variables)
-        there = _launch_in(server, rows, short, folder, minimal, variables)
+        here = _prepared(server, launches)
+        there = _prepared(server, from_desktop)
         if "command" not in row or here is None or there is None:
             continue
         known = there.env.get("PATH", "").split(os.pathsep)
@@ -130,20 +130,14 @@ def shim_lines(found: list[Lookup], environ: Mapping[str, str]) -> Iterator[str]
             )
 
 
-def _launch_in(
-    server: str,
-    rows: Mapping[str, Row],
-    environ: Mapping[str, str],
-    folder: str,
-    minimal: bool,
-    known: set[str],
-) -> Launch | None:
-    """Return what would be started, variables that are missing taken as empty."""
+def _prepared(server: str, launches: Launches) -> Launch | None:
+    """Return what would be started; a variable that is missing counts as empty."""
     while True:
         try:
-            return prepare(server, rows, environ, folder, minimal, known)
+            return launches.prepare(server)
         except MissingVariables as problem:
-            environ = {**environ, **{variable: "" for _, variable in problem.missing}}
+            empty = {variable: "" for _, variable in problem.missing}
+            launches = launches.replaced({**launches.environ, **empty})
         except (OSError, ValueError):  # its env file cannot be read: another fault
             return None
 

@@ -18,7 +18,7 @@ from mcpagg.passes.discovery.inquiry import Inquiry
 from mcpagg.problems import Problem, count
 from mcpagg.snapshot import Snapshot
 from mcpagg.spec import ProxySpec
-from mcpagg_runtime.launch.launch import mentioned_by_all, prepare
+from mcpagg_runtime.launch.launch import Launches
 from mcpagg_runtime.processes.process import LAST_WORDS_LINES
 
 # Windows has the first one only in name, and the second one not at all.
@@ -86,11 +86,11 @@ def discover(
     SIGHUP.
     """
     rows = {server.name: server.row() for server in spec.servers}
-    folder, known = str(spec.folder), mentioned_by_all(rows)
+    launches = Launches(rows, environ, str(spec.folder), minimal)
     inquiries = []
     for server in spec.servers:
         if asked is None or server.name in asked:
-            launch = prepare(server.name, rows, environ, folder, minimal, known)
+            launch = launches.prepare(server.name)
             inquiries.append(Inquiry(server, launch, spec.source, connect_timeout, quoted))
     _ask(inquiries, progress, waiting)
     warnings: list[Problem] = []

@@ -27,7 +27,7 @@ from mcpagg.passes.environment.programs import find_package
 from mcpagg.problems import ConfigError
 from mcpagg.snapshot import ChildSnapshot, Json, Refused
 from mcpagg.spec import ProxySpec
-from mcpagg_runtime.launch.launch import mentioned_by_all, prepare
+from mcpagg_runtime.launch.launch import Launches
 from mcpagg_runtime.messages.jsontext import Malformed
 
 KEPT_SECONDS = 900.0
@@ -106,12 +106,11 @@ class Kept:
     def _digests(self, key: str, names: Collection[str]) -> Iterator[tuple[str, str]]:
         """Yield a digest of how each server is started, of those that are kept at all."""
         rows = {server.name: server.row() for server in self._spec.servers}
-        known = mentioned_by_all(rows)
+        launches = Launches(rows, self._environ, str(self._spec.folder), self._minimal)
         for server in self._spec.servers:
             if server.name not in names or not find_package(server.command, server.args):
                 continue
-            folder = str(self._spec.folder)
-            launch = prepare(server.name, rows, self._environ, folder, self._minimal, known)
+            launch = launches.prepare(server.name)
             env = {name: value for name, value in launch.env.items() if name not in SHELLS_OWN}
             facts = [__version__, rows[server.name], launch.argv, launch.cwd, env]
             text = dumps(facts, sort=True).encode("utf-8", "surrogatepass")

@@ -9,7 +9,7 @@ from mcpagg.jsontext import dumps
 from mcpagg.problems import Problem
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg.spec import ProxySpec
-from mcpagg_runtime.launch.launch import COMMON_VARIABLES, Launch, mentioned_by_all, prepare
+from mcpagg_runtime.launch.launch import COMMON_VARIABLES, Launch, Launches
 from mcpagg_runtime.launch.secrecy import Redactor
 from mcpagg_runtime.lists.catalogue import KINDS
 
@@ -26,10 +26,10 @@ def leaks(
     """
     rows = {server.name: server.row() for server in spec.servers}
     paths = {server.name: server.path for server in spec.servers}
-    known = mentioned_by_all(rows)
+    launches = Launches(rows, environ, str(spec.folder), minimal)
     problems = []
     for child in snapshot.children:
-        launch = prepare(child.name, rows, environ, str(spec.folder), minimal, known)
+        launch = launches.prepare(child.name)
         secrets = {
             value: name
             for value, name in launch.secrets().items()
