@@ -259,7 +259,7 @@ class Talk:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.connection.silence()
+        self.connection.suppress_report()
         self.connection.close()
 
     def greet(self) -> Talk:

@@ -57,7 +57,7 @@ class Scripted:
     def read(self) -> None:
         """Nothing comes by itself."""
 
-    def last_words(self, _most: int = 0) -> str:
+    def stderr_tail(self, _most: int = 0) -> str:
         """Nothing stands on stderr."""
         return ""
 

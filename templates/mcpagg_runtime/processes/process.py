@@ -62,13 +62,13 @@ class Process:
         self.ended = ended
         self.exited = threading.Event()
         self.drained = threading.Event()
-        self.silent = threading.Event()
+        self.stderr_closed = threading.Event()
         self.gone = threading.Event()
-        self.retired = False
+        self.detached = False
         """Whether it was ended on purpose."""
         self._is_passing_on = False
         """Whether lines are being passed on: that waits for a client that does not read."""
-        self._last_words = b""
+        self._stderr_tail = b""
         self._lock = threading.Lock()
         """Guards the two that follow."""
         self._is_reported = False
@@ -98,10 +98,10 @@ class Process:
         """Send it messages, now or as soon as it reads; never waits."""
         self.writer.send(*[piece for message in messages for piece in message.pieces()])
 
-    def retire(self) -> None:
+    def detach(self) -> None:
         """Take no more of it, and report nothing of its end: it was ended on purpose."""
-        self.retired = True
-        self.silence()
+        self.detached = True
+        self.suppress_report()
 
     def _undo(self, *descriptors: int) -> NoReturn:
         """End a child that nobody looks after, and close what nobody reads."""
@@ -156,10 +156,10 @@ class Process:
         with self._lock:
             was_reported, self._is_reported = self._is_reported, True
         if not was_reported:
-            self.ended(printable(self.launch.redact(reason)), self.last_words())
+            self.ended(printable(self.launch.redact(reason)), self.stderr_tail())
         self.close()
 
-    def silence(self) -> None:
+    def suppress_report(self) -> None:
         """Report nothing from here on."""
         self._is_reported = True
 
@@ -183,13 +183,13 @@ class Process:
         """End the process group at once, and wait for nothing."""
         self._signal(KILL)
 
-    def last_words(self, most: int = LAST_WORDS_LINES) -> str:
+    def stderr_tail(self, most: int = LAST_WORDS_LINES) -> str:
         """Return what of the end of its stderr says best why the child is gone, fit to be shown.
 
         Without values of variables, and without what a terminal would act upon.
         """
-        text = self.launch.redact(self._last_words.decode("utf-8", "replace"))
-        is_whole = len(self._last_words) <= LAST_WORDS_BYTES
+        text = self.launch.redact(self._stderr_tail.decode("utf-8", "replace"))
+        is_whole = len(self._stderr_tail) <= LAST_WORDS_BYTES
         if not is_whole:
             # What stands before the first line end may be the rest of a value that was cut.
             text = text[-LAST_WORDS_BYTES:].partition("\n")[2]
@@ -219,8 +219,8 @@ class Process:
     def _read_stderr(self, descriptor: int) -> None:
         """Read stderr, always, or the child blocks once the pipe is full; only its end is kept."""
         for data in _chunks(descriptor, self._listens(descriptor)):
-            self._last_words = (self._last_words + data)[-2 * LAST_WORDS_BYTES :]
-        self.silent.set()
+            self._stderr_tail = (self._stderr_tail + data)[-2 * LAST_WORDS_BYTES :]
+        self.stderr_closed.set()
         os.close(self._closed)
 
     def _listens(self, descriptor: int) -> Callable[[], None]:
@@ -256,7 +256,7 @@ class Process:
         self.exited.set()
         while not self.drained.wait(LAST_WORDS_SECONDS) and self._is_passing_on:
             pass  # what it has said is still to come
-        self.silent.wait(LAST_WORDS_SECONDS)
+        self.stderr_closed.wait(LAST_WORDS_SECONDS)
         if self._is_reported:  # there is nothing to report
             self.close()
             return

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         launch: Launch
         gone: threading.Event
         """Set once nothing is left of it."""
-        retired: bool
+        detached: bool
         """Whether it was ended on purpose."""
 
         def send(self, *messages: Message) -> None:
@@ -45,10 +45,10 @@ if TYPE_CHECKING:
         def read(self) -> None:
             """Read what it says, until it has no more to say."""
 
-        def retire(self) -> None:
+        def detach(self) -> None:
             """Take no more of it: it is ended on purpose."""
 
-        def silence(self) -> None:
+        def suppress_report(self) -> None:
             """Report nothing of its end."""
 
         def end(self, reason: str) -> None:
@@ -138,7 +138,7 @@ class Supervisor:
         if start_thread(self._end, child, reason) is None:
             run = self.current.get(child)
             if run is not None:
-                run.silence()
+                run.suppress_report()
                 run.kill()
             self._host.perform(self._host.core.child_down(child, reason))
 
@@ -153,14 +153,14 @@ class Supervisor:
         """End a child without a report; it may be started again at once."""
         run = self.current.pop(child, None)
         if run is not None:
-            run.retire()
+            run.detach()
             _close_in_thread(run)
 
     def close(self) -> None:
         """End all, side by side; returns when none is left. Needs no lock: none is started now."""
         threads = []
         for run in self._started:
-            run.silence()
+            run.suppress_report()
             thread = start_thread(run.close)
             if thread is None:
                 run.kill()
@@ -192,10 +192,10 @@ class Supervisor:
                     while not (host.is_closing or client.has_room(LOOK_SECONDS)):
                         pass
 
-        def ended(reason: str, last_words: str) -> None:
+        def ended(reason: str, stderr_tail: str) -> None:
             # One that was stopped at that moment may run again already.
-            if run is None or not run.retired:
-                host.attempt(lambda core: core.child_down(child, reason, last_words))
+            if run is None or not run.detached:
+                host.attempt(lambda core: core.child_down(child, reason, stderr_tail))
 
         # Whatever happens in here, nobody may wait for ever for what this child owes.
         try:
@@ -212,7 +212,7 @@ class Supervisor:
                     self.current[child] = run
                     host.perform(core.child_up(child, launch.masks))
                     if child.state != STARTING:  # given up meanwhile
-                        run.silence()
+                        run.suppress_report()
                         _close_in_thread(run)
             run.read()
         except Exception as problem:

@@ -61,17 +61,17 @@ class Fault(Exception):
     """
 
     def __init__(
-        self, what: str, last_words: str = "", status: int = 0, *, is_late: bool = False
+        self, what: str, stderr_tail: str = "", status: int = 0, *, is_late: bool = False
     ) -> None:
-        """`last_words` are the lines to quote; `status` is that of HTTP which it is about.
+        """`stderr_tail` are the lines to quote; `status` is that of HTTP which it is about.
 
         `is_late`: with more time, it might not have come to this.
         """
         self.status = status
         self.is_late = is_late
         self.what = printable(" ".join(what.split("\n")))
-        quoted = [f"{self.what}; the end of its stderr:", *last_words.splitlines()]
-        super().__init__("\n    ".join(quoted) if last_words else self.what)
+        quoted = [f"{self.what}; the end of its stderr:", *stderr_tail.splitlines()]
+        super().__init__("\n    ".join(quoted) if stderr_tail else self.what)
 
 
 class BadList(Fault):
@@ -149,13 +149,13 @@ class StartedServer:
         self._package = package
         self._quoted = quoted
         if package is not None and not isinstance(process, RemoteConnection):
-            self.installation = Installation(package, process.handle.pid, process.last_words)
+            self.installation = Installation(package, process.handle.pid, process.stderr_tail)
 
     def close(self) -> None:
         """End it, and all that is left of its group; returns when that is done."""
-        self.process.silence()
+        self.process.suppress_report()
         self.process.close()
-        self.process.silent.wait(LAST_WORDS_SECONDS)
+        self.process.stderr_closed.wait(LAST_WORDS_SECONDS)
 
     @property
     def is_over(self) -> bool:
@@ -175,7 +175,7 @@ class StartedServer:
         status = self.process.handle.returncode
         if status is None:
             return False
-        words = self.process.last_words(ALL_LINES).lower()
+        words = self.process.stderr_tail(ALL_LINES).lower()
         named = "protocol" in words or "server/discover" in words
         return crashed(status) or not (self.spoke or named or not (words or self.noise))
 
@@ -188,7 +188,7 @@ class StartedServer:
 
     def last_line(self) -> str:
         """Return what it has said last, or else what it seems to be doing."""
-        words = self.process.last_words(ALL_LINES).rpartition("\n")[2]
+        words = self.process.stderr_tail(ALL_LINES).rpartition("\n")[2]
         if not words and self.installation and self.installation.is_under_way():
             return f"{self.installation.package.launcher.words[0]} is installing it"
         return words
@@ -197,13 +197,13 @@ class StartedServer:
 
     def fault(self, what: str, *, is_late: bool = False) -> Fault:
         """Say what is wrong with it, with the end of its stderr."""
-        words = self.process.last_words(self._quoted)
+        words = self.process.stderr_tail(self._quoted)
         return Fault(self.launch.redact(what), words, is_late=is_late)
 
     def end_fault(self, reason: str, method: str) -> Fault:
         """Say that it has ended for a reason before it answered a method."""
         if isinstance(self.process, RemoteConnection):
-            return Fault(reason, status=self.process.refused_with)
+            return Fault(reason, status=self.process.refusal_status)
         noise = f"; it wrote something else than JSON-RPC to stdout: {self.noise}"
         return self.fault(f"{reason} before it answered {method}{noise if self.noise else ''}")
 
@@ -211,7 +211,7 @@ class StartedServer:
         """Say that it has not shaken hands in so many seconds, and what may be the reason."""
         what, why = f"did not answer {method} within {seconds:g} s", ""
         if isinstance(self.process, RemoteConnection):
-            what += self.process.silence_told
+            what += self.process.silence_detail
             why = "is it an MCP server that is there, and does what is before it hold answers back?"
         elif self.installation is None:
             why = "is it still installing, or does it buffer its output?"
