@@ -32,10 +32,10 @@ from mcpagg_runtime.launch.windows_programs import (
 from mcpagg_runtime.processes import threads, writer
 from mcpagg_runtime.processes.polling import Stopped
 from mcpagg_runtime.processes.reasons import (
-    crashed,
-    describe,
-    how_ended,
+    exit_reason,
+    has_crashed,
     not_found,
+    status_text,
     where_to_find,
 )
 from mcpagg_runtime.processes.writer import Writer
@@ -184,10 +184,10 @@ def test_what_a_desktop_lacks_is_advised_as_the_path_of_the_clients_entry(
     launch = Launches({"a": {"command": str(tmp_path / ".volta/bin/my-tool")}}, env, "/").prepare(
         "a"
     )
-    assert how_ended(127, launch).startswith(
+    assert exit_reason(127, launch).startswith(
         f"exited with status 127: my-node is not on the PATH: searched /usr/bin:/bin; {advice}"
     )
-    assert how_ended(1, launch) == "exited with status 1"
+    assert exit_reason(1, launch) == "exited with status 1"
     (tmp_path / ".volta/bin/my-node").rename(tmp_path / "my-node")
     (tmp_path / ".bun/bin").mkdir(parents=True)
     (tmp_path / "my-node").rename(tmp_path / ".bun/bin/my-node")
@@ -265,8 +265,8 @@ def test_a_child_gets_one_spelling_of_a_variable(tmp_path: Path) -> None:
 )
 @pytest.mark.skipif(sys.platform == "win32", reason="names a signal of other systems")
 def test_how_a_process_ended_is_said_in_words(status: int, words: str, by_itself: bool) -> None:
-    assert describe(status) == words
-    assert crashed(status) is not by_itself
+    assert status_text(status) == words
+    assert has_crashed(status) is not by_itself
 
 
 def test_a_pipe_stays_blocking_where_nothing_can_wait_for_it(

@@ -12,7 +12,7 @@ import pytest
 from proxies import posix
 
 from mcpagg_runtime.launch.launch import Launch
-from mcpagg_runtime.processes.spawning import Spawned, spawn
+from mcpagg_runtime.processes.spawning import SpawnedProcess, spawn
 from mcpagg_runtime.start import embedded
 from mcpagg_runtime.stdio.supervisor import Supervisor
 
@@ -26,7 +26,7 @@ def launch(*argv: str, **env: str) -> Launch:
     return Launch([*argv], {**os.environ, **env}, None, {})
 
 
-def said(spawned: Spawned) -> str:
+def said(spawned: SpawnedProcess) -> str:
     """Return all that a process says on standard output, and let it go."""
     with os.fdopen(os.dup(spawned.pipes[1])) as output:
         text = output.read()

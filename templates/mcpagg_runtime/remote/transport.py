@@ -90,7 +90,7 @@ class RemoteConnection:
         self.launch = launch
         self.on_end = on_end
         self.on_session_renewed = on_session_renewed
-        self.gone = self.stderr_closed = threading.Event()
+        self.gone = self.stderr_ended = threading.Event()
         self.detached = False
         """Whether it was ended on purpose."""
         self.refusal_status = 0

@@ -45,12 +45,12 @@ def log_name(name: str) -> str:
 
 def open_log_at(plan: Plan, path: str, taken: tuple[int, ...], with_calls: bool) -> Log:
     """Open a log; see `_opened`."""
-    broke = f"{plan.name}: cannot write the log {path} any more"
+    on_broken = f"{plan.name}: cannot write the log {path} any more"
     writer = Writer(
         _opened(path, taken),
         private=False,
-        broke=lambda: start_thread(complain, broke),  # whose reader may not read either
-        overflowed=lambda waiting: None,
+        on_broken=lambda: start_thread(complain, on_broken),  # whose reader may not read either
+        on_overflow=lambda waiting: None,
     )
     return Log(writer, with_calls)
 

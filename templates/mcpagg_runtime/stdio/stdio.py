@@ -30,10 +30,10 @@ from mcpagg_runtime.processes.polling import (
     POLLS,
     STDIN_CHUNK,
     Stopped,
-    hung_up,
     new_poll,
-    readable,
     set_nonblocking,
+    wait_readable,
+    writer_closed,
 )
 from mcpagg_runtime.processes.threads import SIGNAL_SECONDS
 from mcpagg_runtime.processes.writer import Writer
@@ -180,7 +180,7 @@ class Stdio:
 
         Unless it is gone: what is left of its input is no more than a pipe holds.
         """
-        while not (hung_up(0) or self.writer.has_room(SIGNAL_SECONDS)):
+        while not (writer_closed(0) or self.writer.has_room(SIGNAL_SECONDS)):
             if self.stopped:
                 raise Stopped
 
@@ -270,7 +270,7 @@ class _Input:
 
     def ready(self, seconds: float) -> bool:
         """Wait until there is something to read, or its end, no longer than `seconds`."""
-        return readable(0, seconds)
+        return wait_readable(0, seconds)
 
     def read(self) -> bytes:
         """Wait for input; b"" is its end. Whoever gave us the pipe may have made it non-blocking.
@@ -284,7 +284,7 @@ class _Input:
             try:
                 return os.read(0, STDIN_CHUNK)
             except BlockingIOError:
-                readable(0, None)
+                wait_readable(0, None)
 
 
 def _input(output: Writer) -> _Input | ThreadedInput:

@@ -11,7 +11,7 @@ from mcpagg_runtime.launch.nesting import data_digest, with_identity
 from mcpagg_runtime.messages.printable import where
 from mcpagg_runtime.messages.reading import answered
 from mcpagg_runtime.processes.process import Process
-from mcpagg_runtime.processes.reasons import why_not_started
+from mcpagg_runtime.processes.reasons import start_failure
 from mcpagg_runtime.processes.spawning import spawn
 from mcpagg_runtime.processes.threads import join, start_thread
 from mcpagg_runtime.servers.lifecycle import STARTING
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mcpagg_runtime.launch.launch import Launch
     from mcpagg_runtime.messages.message import Message
     from mcpagg_runtime.plan.plan import Plan
-    from mcpagg_runtime.processes.spawning import Spawned
+    from mcpagg_runtime.processes.spawning import SpawnedProcess
     from mcpagg_runtime.routing.core import Core
     from mcpagg_runtime.servers.child import Child
     from mcpagg_runtime.servers.connection import Received
@@ -219,7 +219,7 @@ class Supervisor:
             if run is not None:
                 run.end(f"was given up over an internal fault: {where(problem)}")
             else:
-                ended(f"could not be started: {why_not_started(problem, launch)}", "")
+                ended(f"could not be started: {start_failure(problem, launch)}", "")
 
     def _start_run(
         self,
@@ -259,7 +259,7 @@ class Supervisor:
             config,
         )
 
-    def _spawn(self, launch: Launch) -> Spawned:
+    def _spawn(self, launch: Launch) -> SpawnedProcess:
         """Start the process of a server; only one is started at a time."""
         self._digest = self._digest or data_digest(self._host.plan.tables)
         launch.env = with_identity(launch.env, self._digest, launch.name, os.environ)

@@ -30,8 +30,8 @@ from mcpagg_runtime.messages.protocol import (
 from mcpagg_runtime.messages.reading import SHOWN_CHARACTERS, answered
 from mcpagg_runtime.modern.child import ModernChildPort
 from mcpagg_runtime.plan import plan
-from mcpagg_runtime.processes.process import LAST_WORDS_LINES, LAST_WORDS_SECONDS, Process
-from mcpagg_runtime.processes.reasons import crashed
+from mcpagg_runtime.processes.process import PIPE_GRACE_SECONDS, STDERR_TAIL_LINES, Process
+from mcpagg_runtime.processes.reasons import has_crashed
 from mcpagg_runtime.processes.spawning import spawn
 from mcpagg_runtime.remote.transport import RemoteConnection
 from mcpagg_runtime.servers.connection import Connection
@@ -155,7 +155,7 @@ class StartedServer:
         """End it, and all that is left of its group; returns when that is done."""
         self.process.suppress_report()
         self.process.close()
-        self.process.stderr_closed.wait(LAST_WORDS_SECONDS)
+        self.process.stderr_ended.wait(PIPE_GRACE_SECONDS)
 
     @property
     def is_over(self) -> bool:
@@ -177,7 +177,7 @@ class StartedServer:
             return False
         words = self.process.stderr_tail(ALL_LINES).lower()
         named = "protocol" in words or "server/discover" in words
-        return crashed(status) or not (self.spoke or named or not (words or self.noise))
+        return has_crashed(status) or not (self.spoke or named or not (words or self.noise))
 
     def version_that_runs(self) -> str:
         """Return the version of the package that runs, "" if nobody knows, or its command says."""
@@ -243,7 +243,7 @@ class Conversation:
         config: str = "CONFIG",
         *,
         package: Package | None = None,
-        quoted: int = LAST_WORDS_LINES,
+        quoted: int = STDERR_TAIL_LINES,
     ) -> None:
         """Start the server, for a client that has `declared` these capabilities.
 

@@ -19,7 +19,7 @@ from mcpagg.problems import Problem, count
 from mcpagg.snapshot import Snapshot
 from mcpagg.spec import ProxySpec
 from mcpagg_runtime.launch.launch import Launches
-from mcpagg_runtime.processes.process import LAST_WORDS_LINES
+from mcpagg_runtime.processes.process import STDERR_TAIL_LINES
 
 # Windows has the first one only in name, and the second one not at all.
 _ENDING = [
@@ -27,7 +27,7 @@ _ENDING = [
 ]
 JOIN_SECONDS = 0.2
 
-__all__ = ["ALL_LINES", "LAST_WORDS_LINES", "Awaited", "Found", "discover"]
+__all__ = ["ALL_LINES", "STDERR_TAIL_LINES", "Awaited", "Found", "discover"]
 
 Progress = Callable[[str, str], None]
 
@@ -67,7 +67,7 @@ def discover(
     asked: Collection[str] | None = None,
     connect_timeout: float = CONNECT_SECONDS,
     minimal: bool = False,
-    quoted: int = LAST_WORDS_LINES,
+    quoted: int = STDERR_TAIL_LINES,
     progress: Progress = lambda server, text: None,
     waiting: Callable[[Sequence[Awaited]], None] = lambda awaited: None,
 ) -> Found:

@@ -55,7 +55,7 @@ def ask(
     job: Job, spec: ProxySpec, ready: ProxySpec, known: Mapping[str, Known] = MappingProxyType({})
 ) -> Found:
     """Start the servers of `spec` that are `ready` and not `known`, and return what all say."""
-    from mcpagg.passes.discovery.discovery import ALL_LINES, LAST_WORDS_LINES, discover
+    from mcpagg.passes.discovery.discovery import ALL_LINES, STDERR_TAIL_LINES, discover
 
     found = discover(
         spec,
@@ -63,7 +63,7 @@ def ask(
         asked=[server.name for server in ready.servers if server.name not in known],
         connect_timeout=job.options.connect_timeout,
         minimal=job.options.minimal,
-        quoted=ALL_LINES if job.verbose else LAST_WORDS_LINES,
+        quoted=ALL_LINES if job.verbose else STDERR_TAIL_LINES,
         progress=job.listener.progress,
         waiting=job.listener.waiting,
     )
