@@ -15,9 +15,9 @@ from mcpagg_runtime.launch.launch import (
     MissingVariables,
     mentioned,
 )
-from mcpagg_runtime.launch.needs import unset, uses
+from mcpagg_runtime.launch.needs import missing_variables, uses
 from mcpagg_runtime.launch.variables import BadUrl, parse_env_file
-from mcpagg_runtime.start.opening import ABOVE
+from mcpagg_runtime.start.handover import ABOVE
 
 ENVIRON = {"PATH": "/bin", "HOME": "/home/me", "TOKEN": "secret-1", "OTHER": "secret-2"}
 
@@ -209,7 +209,7 @@ def test_what_is_not_set_is_told_by_server(tmp_path: Path) -> None:
         "lacking": {"command": "x", "args": ["$IN_FILE"], "env": {"K": "$NONE"}},
         "unreadable": {"command": "$NONE", "env_file": "absent"},
     }
-    found = unset(rows, {"SET": ""}, str(tmp_path))
+    found = missing_variables(rows, {"SET": ""}, str(tmp_path))
     assert {name: problem.missing for name, problem in found.items()} == {
         "lacking": [(Location("args", 0), "IN_FILE"), (Location("env", "K"), "NONE")]
     }

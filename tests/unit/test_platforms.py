@@ -360,7 +360,7 @@ def test_standard_input_is_waited_for_as_the_system_can(
 ) -> None:
     monkeypatch.setattr(stdio, "POLLS", False)
     output = Writer(os.dup(standard_input), private=False)
-    assert isinstance(stdio._input(output), windows_input.ThreadedInput)
+    assert isinstance(stdio._new_input(output), windows_input.ThreadedInput)
     output.close()
     os.close(standard_input)
 

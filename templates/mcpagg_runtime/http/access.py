@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.http.exchange import Refused, plain_path
 from mcpagg_runtime.launch.variables import MissingVariable, resolve
-from mcpagg_runtime.start.opening import LOG_LEVEL
+from mcpagg_runtime.start.handover import LOG_LEVEL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -24,10 +24,10 @@ from mcpagg_runtime.messages.jsontext import obj
 from mcpagg_runtime.messages.printable import where
 from mcpagg_runtime.messages.protocol import INTERNAL_ERROR
 from mcpagg_runtime.plan.plan import Plan
-from mcpagg_runtime.start.opening import ENDING, LOG_DIRECTORY
+from mcpagg_runtime.start.handover import ENDING, LOG_DIRECTORY
 from mcpagg_runtime.start.values import quote
 from mcpagg_runtime.stdio.log_file import open_log
-from mcpagg_runtime.stdio.standard import complain
+from mcpagg_runtime.stdio.standard import print_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -56,7 +56,7 @@ async def serve_asgi(
     try:
         app = application(tables, file, begins=scope["type"] == "lifespan")
     except BadSetting as problem:
-        complain(f"{tables['name']}: {problem}")
+        print_error(f"{tables['name']}: {problem}")
         if scope["type"] == "lifespan":
             await receive()
             await send({"type": "lifespan.startup.failed", "message": str(problem)})
@@ -261,7 +261,7 @@ class HttpApp:
         except Refused as refusal:
             await self._refuse(exchange, refusal)
         except Exception as fault:
-            complain(f"{self._plan.name}: internal fault: {where(fault)}")
+            print_error(f"{self._plan.name}: internal fault: {where(fault)}")
             text = f"Internal fault: {where(fault)}"
             await self._refuse(exchange, Refused(500, text, INTERNAL_ERROR))
         finally:

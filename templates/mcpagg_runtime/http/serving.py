@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.http.access import BadSetting, Settings
 from mcpagg_runtime.http.app import GRACE_SECONDS, HttpApp
-from mcpagg_runtime.start.opening import ENDING
-from mcpagg_runtime.stdio.standard import complain
+from mcpagg_runtime.start.handover import ENDING
+from mcpagg_runtime.stdio.standard import print_error
 from mcpagg_runtime.stdio.stdio import MISSING_VARIABLE
 
 if TYPE_CHECKING:
@@ -41,20 +41,20 @@ def serve_http(plan: Plan, folder: str, given: Mapping[str, Any], log: Log | Non
         settings = Settings(plan, os.environ, given)
         settings.check_address()
     except BadSetting as problem:
-        complain(f"{plan.name}: {problem}")
+        print_error(f"{plan.name}: {problem}")
         return UNUSABLE
     try:
         import uvicorn
     except ImportError:
-        complain(f"{plan.name}: serving HTTP needs uvicorn, which is not installed: {REMEDY}")
+        print_error(f"{plan.name}: serving HTTP needs uvicorn, which is not installed: {REMEDY}")
         return UNUSABLE
     try:
         listener = listen(settings.host, settings.port)
     except OSError as problem:
         reason = problem.strerror or str(problem)
-        complain(f"{plan.name}: cannot listen on {settings.host}:{settings.port}: {reason}")
+        print_error(f"{plan.name}: cannot listen on {settings.host}:{settings.port}: {reason}")
         return UNUSABLE
-    complain(_url(settings, listener))
+    print_error(_url(settings, listener))
 
     async def serve() -> int:
         app = HttpApp(plan, folder, settings, log, emptied=_end_ourselves)

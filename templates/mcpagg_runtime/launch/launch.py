@@ -20,7 +20,7 @@ from mcpagg_runtime.launch.variables import (
     references,
     resolve,
 )
-from mcpagg_runtime.start.opening import ABOVE
+from mcpagg_runtime.start.handover import ABOVE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

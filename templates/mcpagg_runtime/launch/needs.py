@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.launch.launch import Launches, Location, MissingVariables, strings
 from mcpagg_runtime.launch.nesting import standing_above
 from mcpagg_runtime.launch.variables import references
-from mcpagg_runtime.start.opening import ABOVE
+from mcpagg_runtime.start.handover import ABOVE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mcpagg_runtime.plan.plan import Plan
 
 
-def endless(plan: Plan, environ: Mapping[str, str]) -> str:
+def recursion_fault(plan: Plan, environ: Mapping[str, str]) -> str:
     """Say which servers would start the proxy that they have started, "" if none would."""
     above = standing_above(plan.tables, plan.servers, environ)
     names = ", ".join([f"'{name}'" for name in above])
@@ -43,7 +43,7 @@ def uses(row: Row) -> list[tuple[Location, str, str | None]]:
     ]
 
 
-def unset(
+def missing_variables(
     rows: Mapping[str, Row], environ: Mapping[str, str], folder: str
 ) -> dict[str, MissingVariables]:
     """Return what is not set now, by server."""

@@ -1,4 +1,4 @@
-"""The file of the log: where it lies, what it is called, and how it is opened."""
+"""The file of the log: its path, its name, and how it is opened."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.launch.platforms import WINDOWS
 from mcpagg_runtime.processes.threads import start_thread
 from mcpagg_runtime.processes.writer import Writer
-from mcpagg_runtime.start.opening import LOG_DIRECTORY, LOG_LEVEL
+from mcpagg_runtime.start.handover import LOG_DIRECTORY, LOG_LEVEL
 from mcpagg_runtime.stdio.call_log import Log
-from mcpagg_runtime.stdio.standard import complain
+from mcpagg_runtime.stdio.standard import print_error
 from mcpagg_runtime.stdio.windows_files import open_to_append
 
 if TYPE_CHECKING:
     from mcpagg_runtime.plan.plan import Plan
 
-# What Windows takes for a device, whatever follows a dot; two of them with a number behind.
+# The names of devices on Windows, with or without a suffix, some followed by a digit.
 DEVICES = ("aux", "con", "nul", "prn", "com", "lpt")
 
 
@@ -27,17 +27,17 @@ def open_log(plan: Plan) -> Log:
 
 
 def is_debug() -> bool:
-    """Whether the environment asks for all that can be logged."""
+    """Whether the environment asks for a line a call."""
     return os.environ.get(LOG_LEVEL) == "debug"
 
 
 def path_in(directory: str, name: str) -> str:
-    """Return the path of a proxy's log in a directory, "" for none."""
+    """Return the path of a proxy's log in a directory, "" without a directory."""
     return os.path.join(directory, log_name(name)) if directory else ""
 
 
 def log_name(name: str) -> str:
-    """Return the name of a proxy's log: the same on every system, and a file's on each."""
+    """Return the file name of a proxy's log: the same on every system, and valid on each."""
     letters = ["_" if letter in '<>:"/\\|?*' or letter < " " else letter for letter in name]
     device = name.partition(".")[0].strip().lower().rstrip("0123456789")
     return ("_" if device in DEVICES else "") + "".join(letters) + ".log"
@@ -45,11 +45,11 @@ def log_name(name: str) -> str:
 
 def open_log_at(plan: Plan, path: str, taken: tuple[int, ...], with_calls: bool) -> Log:
     """Open a log; see `_opened`."""
-    on_broken = f"{plan.name}: cannot write the log {path} any more"
+    message = f"{plan.name}: cannot write the log {path} any more"
     writer = Writer(
         _opened(path, taken),
         private=False,
-        on_broken=lambda: start_thread(complain, on_broken),  # whose reader may not read either
+        on_broken=lambda: start_thread(print_error, message),  # in a thread: stderr may block
         on_overflow=lambda waiting: None,
     )
     return Log(writer, with_calls)
@@ -60,11 +60,11 @@ def _opened(path: str, taken: tuple[int, ...]) -> int:
 
     Raises:
         OSError: it cannot be written.
-        ValueError: it is one of those, or its path cannot be one.
+        ValueError: it is the file of one of those, or the path is not valid.
     """
     if WINDOWS:
         descriptor = open_to_append(path)
-    else:  # not waiting: a named pipe may have no reader
+    else:  # O_NONBLOCK: a named pipe may have no reader
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
         descriptor = os.open(path, flags, 0o666)
     about = os.fstat(descriptor)

@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.clients.profiles import narrowed
-from mcpagg_runtime.launch.needs import unset
+from mcpagg_runtime.launch.needs import missing_variables
 from mcpagg_runtime.launch.platforms import own_folder
 from mcpagg_runtime.tool.local_client import LocalClient
 
@@ -77,7 +77,7 @@ class ProxyAggregator:
         _running_loop()
         if self._proxy is not None:
             raise entered_already()
-        missing = unset(self._plan.servers, os.environ, self._folder)
+        missing = missing_variables(self._plan.servers, os.environ, self._folder)
         for server, names in missing.items():
             if not self._plan.options.allow_failed:
                 raise CallFailed(server, {"message": f"cannot be started: {names}"})

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.lists.catalogue import TOOLS
 from mcpagg_runtime.messages.jsontext import rivals
 from mcpagg_runtime.processes.threads import SIGNAL_SECONDS
-from mcpagg_runtime.stdio.standard import complain
+from mcpagg_runtime.stdio.standard import print_error
 from mcpagg_runtime.tool.inspection import offered_by
 from mcpagg_runtime.tool.local_client import LocalClient
 
@@ -63,7 +63,7 @@ def call_tool(
         arguments = arguments_of(given, known.get(name, {}))
         files = Files(save) if save is not None else None
     except (BadArgument, OSError) as problem:
-        complain(f"{plan.name}: {problem}")
+        print_error(f"{plan.name}: {problem}")
         return 2
     proxy = LocalClient(plan, folder)
     try:
@@ -78,7 +78,7 @@ def call_tool(
     try:
         status = show(files.saved(result) if files is not None else result)
     except OSError as problem:
-        complain(f"{plan.name}: cannot save what the tool returned: {problem}")
+        print_error(f"{plan.name}: cannot save what the tool returned: {problem}")
         return 2
     return status or (1 if result.get("isError") else 0)
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.clients.profiles import narrowed, profile_names
 from mcpagg_runtime.launch.approval import NotApproved, signer_of
-from mcpagg_runtime.start.opening import ENDING, LOG_DIRECTORY, LOG_LEVEL
+from mcpagg_runtime.start.handover import ENDING, LOG_DIRECTORY, LOG_LEVEL
 from mcpagg_runtime.stdio.log_file import is_debug, open_log_at, path_in
-from mcpagg_runtime.stdio.standard import complain
+from mcpagg_runtime.stdio.standard import print_error
 from mcpagg_runtime.stdio.stdio import MISSING_VARIABLE, Stdio
 from mcpagg_runtime.tool.calling import call_tool
 from mcpagg_runtime.tool.inspection import (
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mcpagg_runtime.plan.plan import Plan
-    from mcpagg_runtime.start.opening import Opening
+    from mcpagg_runtime.start.handover import Handover
 
 NOT_MEANT = (
     "This is about the data, not the code below it: for that see mcpagg-compile --check --offline"
@@ -43,13 +43,13 @@ STATUSES = (
 )
 
 
-def run_command(plan: Plan, folder: str, arguments: list[str], opening: Opening) -> int:
+def run_command(plan: Plan, folder: str, arguments: list[str], handover: Handover) -> int:
     """Carry out what the command line asks for; return the exit status.
 
-    `opening` is what has been said on standard input already, if there are no arguments.
+    `handover` is what has been said on standard input already, if there are no arguments.
     """
     try:
-        status = _carry_out(plan, folder, _read(plan, arguments), opening)
+        status = _carry_out(plan, folder, _read(plan, arguments), handover)
     except SystemExit as left:
         status = left.code if isinstance(left.code, int) else 1
     return flush_output() or status
@@ -121,7 +121,7 @@ def _contradiction(plan: Plan, chosen: argparse.Namespace) -> str:
     return next((problem for is_broken, problem in rules if is_broken), "")
 
 
-def _carry_out(plan: Plan, folder: str, chosen: argparse.Namespace, opening: Opening) -> int:
+def _carry_out(plan: Plan, folder: str, chosen: argparse.Namespace, handover: Handover) -> int:
     if chosen.verify:
         return verify_approval(plan, chosen.verify)
     if chosen.names:
@@ -130,7 +130,7 @@ def _carry_out(plan: Plan, folder: str, chosen: argparse.Namespace, opening: Ope
     if plan.profiles and (chosen.profile or not serves):
         plan = narrowed(plan, chosen.profile)
     if serves:
-        return _serve(plan, folder, chosen, opening)
+        return _serve(plan, folder, chosen, handover)
     for number in ENDING:
         signal.signal(number, _stop)
     if chosen.call:
@@ -156,17 +156,17 @@ def _print(document: Any, lines: Iterable[str], as_json: bool) -> int:
     return print_json(document) if as_json else print_lines(lines)
 
 
-def _serve(plan: Plan, folder: str, chosen: argparse.Namespace, opening: Opening) -> int:
+def _serve(plan: Plan, folder: str, chosen: argparse.Namespace, handover: Handover) -> int:
     """Serve; with a path for it, log there what becomes of servers, and perhaps of calls."""
     path = chosen.log or path_in(os.environ.get(LOG_DIRECTORY, ""), plan.name)
     try:
         taken = () if chosen.http else (0, 1)
         log = open_log_at(plan, path, taken, chosen.log_calls or is_debug()) if path else None
     except (OSError, ValueError) as problem:
-        complain(f"cannot write the log {path}: {problem}")
+        print_error(f"cannot write the log {path}: {problem}")
         return 2
     if not chosen.http:
-        return Stdio(plan, folder, log).run(opening)
+        return Stdio(plan, folder, log).run(handover)
     from mcpagg_runtime.http.serving import serve_http
 
     given = {"host": chosen.host, "port": chosen.port, "path": chosen.path}
@@ -186,7 +186,7 @@ def verify_approval(plan: Plan, allowed: str) -> int:
     try:
         who = signer_of(plan, allowed)
     except NotApproved as problem:
-        complain(f"{plan.name}: {problem}")
+        print_error(f"{plan.name}: {problem}")
         return 1
     is_pattern = any(char in who for char in "*?")
     signer = f"the key of '{who}'" if is_pattern else who

@@ -10,7 +10,7 @@ import os
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.launch.needs import unset, uses
+from mcpagg_runtime.launch.needs import missing_variables, uses
 from mcpagg_runtime.launch.variables import references
 from mcpagg_runtime.lists.catalogue import KINDS, TOOLS
 from mcpagg_runtime.lists.entries import overlaid, patches_of
@@ -114,7 +114,7 @@ def variables(plan: Plan, folder: str) -> list[dict[str, Any]]:
 
     `server` is None for the token that the proxy itself wants over HTTP.
     """
-    missing = unset(plan.servers, os.environ, folder)
+    missing = missing_variables(plan.servers, os.environ, folder)
     found = []
     for server, row in plan.servers.items():
         lacking = missing[server].missing if server in missing else []

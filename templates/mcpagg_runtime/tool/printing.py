@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.messages.printable import printable
-from mcpagg_runtime.stdio.standard import complain
+from mcpagg_runtime.stdio.standard import print_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -90,5 +90,5 @@ def _given_up(problem: OSError) -> int:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     if isinstance(problem, BrokenPipeError):  # the reader has enough
         return 0
-    complain(f"cannot write to standard output: {problem.strerror}")
+    print_error(f"cannot write to standard output: {problem.strerror}")
     return UNWRITABLE
