@@ -119,7 +119,7 @@ class Answers:
             refusal = error(INVALID_PARAMS, "Unknown cursor: the list has one page")
             return failure(message.id_text, refusal)
         catalogue = self._lists[message.method or ""]
-        told = self.addresses().told if self._hands_out(catalogue) else None
+        told = self.addresses().exposed_uri if self._hands_out(catalogue) else None
         member, texts = catalogue.kind.member, catalogue.texts(client, told)
         if not client.is_modern:
             return result(message.id_text, list_result(member, texts))

@@ -1,8 +1,8 @@
-"""From a row of the launch table to the exact command, environment and folder of a child.
+"""Resolves a row of the launch table to the command, environment and folder of a child.
 
-A row keeps its references as the config has them; they are resolved here, at every start, both
-when the compiler takes the snapshot and when the emitted file runs. Beside its arguments this
-module reads nothing but a row's `env_file`.
+A row keeps its references as the config has them. They are resolved here at every start, both when
+the compiler takes the snapshot and when the emitted file runs. The only file that is read here is a
+row's `env_file`.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _BASIC_WINDOWS = {"APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT",
 _WINDOWS_TOO = {"PROCESSOR_ARCHITECTURE", "SYSTEMROOT", "TEMP", "USERNAME", "USERPROFILE"}
 BASIC_VARIABLES = frozenset(_BASIC_POSIX | _BASIC_WINDOWS | _WINDOWS_TOO | {"SYSTEMDRIVE"})
 
-# Where it is set, folders that programs are looked up in before those of PATH. A client that hands
-# on an empty PATH would not even find Python, so that what a form may leave empty is another one.
+# Folders in which programs are looked up before those of PATH. The form of an extension sets this
+# variable, since with an empty PATH not even Python would be found.
 MORE_FOLDERS = "MCPAGG_PATH"
 
-# Nobody's own: that one entry sets them takes them from no other.
+# Variables that every server may see, even if an entry sets them.
 _LOCALE_AND_TEMP = {"LANG", "LC_ALL", "LC_CTYPE", "TMP", "TMPDIR", "TZ"}
 _PROXIES = {"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"}
 _CERTIFICATES = {"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE"}
@@ -46,7 +46,7 @@ COMMON_VARIABLES = BASIC_VARIABLES | _LOCALE_AND_TEMP | _PROXIES | _CERTIFICATES
 
 
 class Location:
-    """Where a string stands in a row: printed as `command`, `env.TOKEN` or `args[1]`.
+    """The place of a string in a row, printed as `command`, `env.TOKEN` or `args[1]`.
 
     `key` is the name or the index within the field, None if the field is the string itself.
     """
@@ -86,7 +86,7 @@ class Launch:
     `argv` begins with the absolute path of the program, or with the command as it was written if
     there is no such program.
 
-    For a remote child, `name`, `url`, `headers` and `transport` instead. `mentioned` maps the value
+    A remote child has `name`, `url`, `headers` and `transport` instead. `mentioned` maps the value
     of every variable that the row refers to back to its name. `masks` {name: value} are the
     variables that clients name and never see.
     """
@@ -128,8 +128,8 @@ class Launch:
         self.masks = dict(masks or {})
         self._redactor: Redactor | None = None
 
-    def over(self, transport: str) -> Launch:
-        """Return the same remote child, reached in another way."""
+    def with_transport(self, transport: str) -> Launch:
+        """Return the same remote child, with another transport."""
         mentioned, env = self.mentioned, self.env
         return Launch(
             self.argv,
@@ -144,22 +144,22 @@ class Launch:
         )
 
     def secrets(self) -> dict[str, str]:
-        """Return {value: variable} of what the child may repeat and nobody is to read.
+        """Return {value: variable} of what is redacted in text of the child.
 
-        Those are the variables that the row refers to, and those that the child is given under a
-        name that promises a secret.
+        Those are the variables that the row refers to, and those of its environment whose names
+        promise a secret.
         """
         return {**secrets_in(self.env), **self.mentioned, **passwords_in(self.mentioned)}
 
     def hide(self, secret: str, name: str) -> None:
-        """Have what the child says shown without a secret that it was given later."""
+        """Redact a secret, too, that the child was given later."""
         if secret not in self.mentioned:
             self.mentioned[secret] = name
             self._redactor = None
 
     def redact(self, text: str) -> str:
         """Return `text` with the values of variables replaced by their references."""
-        if self._redactor is None:  # most children say nothing that is shown
+        if self._redactor is None:  # made late: most children write nothing that is shown
             self._redactor = Redactor(self.secrets())
         return self._redactor.redact(text)
 
@@ -295,23 +295,23 @@ def _replaced(location: Location, text: str, lookup: Callable[[str], str | None]
 
 def _missing(text: str, lookup: Callable[[str], str | None]) -> list[str]:
     """Return every variable that `text` needs and `lookup` does not have, each once."""
-    found = {}
+    missing = {}
     for name, default in references(text):
         try:
             if lookup(name) is None and default is None:
-                found[name] = True
-        except MissingVariable as problem:  # the definition that `name` resolves to lacks one
-            found[problem.name] = True
-    return list(found)
+                missing[name] = True
+        except MissingVariable as problem:  # it is missing in the row's definition of `name`
+            missing[problem.name] = True
+    return list(missing)
 
 
 def _path_within(folder: str, path: str) -> str:
-    """Return `path` as meant from `folder`; `~` is a home directory."""
+    """Return `path`, relative to `folder`; `~` is a home directory."""
     return os.path.join(folder, os.path.expanduser(path))
 
 
 def _program_within(command: str, folder: str) -> str:
-    """Return what is started for `command`: a path as meant from `folder`, a bare name as it is."""
+    """Return `command`: a path relative to `folder`, a bare name as it is."""
     return _path_within(folder, command) if "/" in command or os.sep in command else command
 
 
@@ -333,7 +333,7 @@ def _with_folders(environ: dict[str, str]) -> dict[str, str]:
 
 
 class _LaunchScope:
-    """Looks variables up for one row and remembers the values that came from outside.
+    """Looks up variables for one row, and remembers the values from outside of it.
 
     The row's own `env` comes first, then its env file, then the environment.
     """
@@ -358,7 +358,7 @@ class _LaunchScope:
             self._remember(name, value)
 
     def lookup(self, owner: str | None) -> Callable[[str], str | None]:
-        """Return what resolves the references of `owner`, a name that the row defines, or None."""
+        """Return the lookup for references in the definition of `owner`, None for other strings."""
         return lambda name: self.value(name, owner)
 
     def value(self, name: str, owner: str | None = None) -> str | None:
@@ -377,6 +377,6 @@ class _LaunchScope:
         return value
 
     def _remember(self, name: str, value: str) -> None:
-        # Short values are no secrets, and replacing them would make nonsense of every message.
+        # Short values are no secrets, and replacing them would make messages unreadable.
         if len(value) > 3:
             self.mentioned[value] = name

@@ -1,11 +1,11 @@
-"""What keeps a proxy from starting: variables that are not set, servers that started it."""
+"""What keeps a proxy from starting: variables that are not set, or a server that started it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.launch.launch import Launches, Location, MissingVariables, strings
-from mcpagg_runtime.launch.nesting import standing_above
+from mcpagg_runtime.launch.nesting import servers_above
 from mcpagg_runtime.launch.variables import references
 from mcpagg_runtime.start.handover import ABOVE
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def recursion_fault(plan: Plan, environ: Mapping[str, str]) -> str:
-    """Say which servers would start the proxy that they have started, "" if none would."""
-    above = standing_above(plan.tables, plan.servers, environ)
+    """Say which of its own servers has started this proxy, "" if none has."""
+    above = servers_above(plan.tables, plan.servers, environ)
     names = ", ".join([f"'{name}'" for name in above])
     if not above:
         return ""
@@ -30,9 +30,9 @@ def recursion_fault(plan: Plan, environ: Mapping[str, str]) -> str:
 
 
 def uses(row: Row) -> list[tuple[Location, str, str | None]]:
-    """Return what a row asks its environment for: (location, variable, default or None).
+    """Return the variables that a row needs: (location, variable, default or None).
 
-    A name that the row's own `env` defines comes from there, unless the definition itself asks.
+    A name that the row's own `env` defines is not needed, except by the definition itself.
     """
     own = row.get("env", {})
     return [
@@ -46,7 +46,7 @@ def uses(row: Row) -> list[tuple[Location, str, str | None]]:
 def missing_variables(
     rows: Mapping[str, Row], environ: Mapping[str, str], folder: str
 ) -> dict[str, MissingVariables]:
-    """Return what is not set now, by server."""
+    """Return the variables that are not set, by server."""
     launches = Launches(rows, environ, folder)
     missing = {}
     for name in rows:

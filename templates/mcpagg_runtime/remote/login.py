@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
 from mcpagg_runtime.launch.platforms import WINDOWS
-from mcpagg_runtime.launch.variables import percent_encoded
+from mcpagg_runtime.plan.uri_templates import percent_encoded
 from mcpagg_runtime.remote.connections import is_this_machine
 from mcpagg_runtime.remote.faults import FORBIDDEN, UNAUTHORIZED, NotSent, RemoteFault
 

@@ -14,7 +14,7 @@ from mcpagg_runtime.lists.differences import Difference, differs, drift, drift_t
 from mcpagg_runtime.lists.listing import Listing, listed
 from mcpagg_runtime.messages.jsontext import Malformed
 from mcpagg_runtime.messages.protocol import METHOD_NOT_FOUND, METHODS, MODERN, OTHER, PAGES
-from mcpagg_runtime.plan.uri_templates import fits, folder_of, lies_in
+from mcpagg_runtime.plan.uri_templates import fits, is_within, qualified_unit
 from mcpagg_runtime.servers.effects import FOREVER
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Reading:
         self._is_taken = False
         self.number = connection.ask(
             self.listing.kind.method,
-            self.listing.wanted or "",
+            self.listing.next_params or "",
             lambda answer: finish(self, answer),
             prepare=self.prepare,
             deadline=FOREVER,
@@ -80,7 +80,7 @@ class Reading:
             return
         self._is_taken = True
         try:
-            self.listing.take(answer.raw("result"))
+            self.listing.add_page(answer.raw("result"))
         except Malformed as problem:
             self.fault = str(problem)
 
@@ -91,7 +91,7 @@ class Reading:
         taken, by the thread that reads the child.
         """
         self.take(answer)
-        if self.listing.wanted is None:
+        if self.listing.next_params is None:
             known = self._catalogue.recorded(self.listing.server)
             recorded = {item.original: item for item in known}
             for item in self.listing.items:
@@ -231,11 +231,11 @@ class ListReader:
             if reading.fault:
                 self._unread(reading.fault)
                 return
-            if reading.listing.wanted is not None:
+            if reading.listing.next_params is not None:
                 reading.ask(self._connection, self._answered)
                 return
         self._end_reading()
-        faults = reading.listing.said(self._connection.row)
+        faults = reading.listing.warnings(self._connection.row)
         more = f" (the first of {len(faults)} faults of this list)" if faults[1:] else ""
         self._say(self.kind.method, faults[0] + more if faults else "")
         self._compare(listed(reading.listing.items, self._catalogue, self._connection))
@@ -368,11 +368,11 @@ class ListReader:
         """
         if self.kind is TEMPLATES:
             return fits(refused, uri)
-        if self.kind is not SKILLS or not lies_in(uri, folder_of(refused)):
+        if self.kind is not SKILLS or not is_within(uri, qualified_unit(refused)):
             return False
-        served = [folder_of(item.original) for item in self._catalogue.served(self._server)]
-        around = [folder for folder in served if lies_in(uri, folder)]
-        return all(len(folder) <= len(folder_of(refused)) for folder in around)
+        served = [qualified_unit(item.original) for item in self._catalogue.served(self._server)]
+        around = [folder for folder in served if is_within(uri, folder)]
+        return all(len(folder) <= len(qualified_unit(refused)) for folder in around)
 
 
 class Lists:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 START = "start"
 """The folder whose modules are code of the file itself."""
-# A spare descriptor, closed where none is left: importing a module opens files, and so does importing
-# the one that reports that too many are open.
+# A spare descriptor, closed where none is left: importing a module opens files, also of the one
+# that reports that too many are open.
 SPARE: list[int] = []
 
 

@@ -21,8 +21,8 @@ LEGACY_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 # The capabilities of a client that requests of servers need, and that the proxy passes on.
 RELAYED = ("roots", "sampling", "elicitation")
 
-# Clients that refuse a colon in a name: the beginning of their clientInfo.name in lower case, and the
-# rule. Claude Code, VS Code, Codex and Gemini CLI rewrite names: no row needed.
+# Clients that refuse a colon in a name: the beginning of their clientInfo.name in lower case, and
+# their rule. Claude Code, VS Code, Codex and Gemini CLI rewrite names, so they need no row.
 REFUSE_COLON = {
     "claude-ai": "Claude Desktop and claude.ai: ^[a-zA-Z0-9_-]{1,64}$, or all tools are withheld",
     "cursor": "Cursor: letters, digits and _, server and tool together under 60 characters",

@@ -125,7 +125,7 @@ def _carry_out(plan: Plan, folder: str, chosen: argparse.Namespace, handover: Ha
     if chosen.verify:
         return verify_approval(plan, chosen.verify)
     if chosen.names:
-        plan.show_names(chosen.names)
+        plan.use_names(chosen.names)
     serves = not (chosen.list or chosen.env or chosen.check or chosen.call)
     if plan.profiles and (chosen.profile or not serves):
         plan = narrowed(plan, chosen.profile)

@@ -24,7 +24,7 @@ from mcpagg.passes.discovery.conversation import (
 )
 from mcpagg.snapshot import ChildSnapshot, Json, Refused
 from mcpagg_runtime.lists.catalogue import KINDS, LEGACY_ONLY, TOOLS, Kind
-from mcpagg_runtime.lists.listing import Listing, unreadable
+from mcpagg_runtime.lists.listing import Listing, strict_fault
 from mcpagg_runtime.messages.jsontext import Malformed, edited, obj
 from mcpagg_runtime.messages.message import Message, notification
 from mcpagg_runtime.messages.protocol import (
@@ -175,7 +175,7 @@ class Collector:
             capabilities=_object(about.get("capabilities")),
             instructions=instructions if isinstance(instructions, str) else None,
         )
-        odd = unreadable(
+        odd = strict_fault(
             [self.introduction.info, self.introduction.capabilities, self.introduction.instructions]
         )
         what = f"answered {talk.greeting} with {odd}, which strict clients refuse"
@@ -300,10 +300,10 @@ class Collector:
 
     def _read(self, listing: Listing, deadline: float) -> None:
         """Read all pages of a list."""
-        while listing.wanted is not None:
-            page = self.conversation.request(listing.kind.method, listing.wanted, deadline)
+        while listing.next_params is not None:
+            page = self.conversation.request(listing.kind.method, listing.next_params, deadline)
             found = page.json("result")
-            listing.take(found.text)
+            listing.add_page(found.text)
             if self.conversation.is_modern:
                 self._hints = merged_hints(self._hints, found.value)
 

@@ -166,7 +166,7 @@ class Inquiry:
             if fault.status not in UNKNOWN_THERE or other is None:
                 raise
             try:
-                return self._agree(self._launch.over(other), RELAYED)
+                return self._agree(self._launch.with_transport(other), RELAYED)
             except Fault:
                 raise fault from None
 
