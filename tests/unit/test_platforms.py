@@ -40,8 +40,7 @@ from mcpagg_runtime.processes.reasons import (
 )
 from mcpagg_runtime.processes.writer import Writer
 from mcpagg_runtime.stdio import stdio, windows_input
-from mcpagg_runtime.stdio.log_file import log_name
-from mcpagg_runtime.stdio.windows_files import open_to_append
+from mcpagg_runtime.stdio.log_file import log_name, open_to_append
 
 FILES = {
     "c:\\node\\npx",  # what node lays beside it, for a shell of another system

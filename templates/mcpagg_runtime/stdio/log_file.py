@@ -12,13 +12,19 @@ from mcpagg_runtime.processes.writer import Writer
 from mcpagg_runtime.start.handover import LOG_DIRECTORY, LOG_LEVEL
 from mcpagg_runtime.stdio.call_log import Log
 from mcpagg_runtime.stdio.standard import print_error
-from mcpagg_runtime.stdio.windows_files import open_to_append
 
 if TYPE_CHECKING:
     from mcpagg_runtime.plan.plan import Plan
 
 # The names of devices on Windows, with or without a suffix, some followed by a digit.
 DEVICES = ("aux", "con", "nul", "prn", "com", "lpt")
+# FILE_APPEND_DATA without FILE_WRITE_DATA: each write goes to the end of the file, in one step; the C
+# runtime's O_APPEND first seeks and then writes. FILE_READ_ATTRIBUTES, SYNCHRONIZE.
+_APPEND_ACCESS = 0x0004 | 0x0080 | 0x00100000
+_BY_ALL = 0x0007  # others may read, write and delete it
+_OPEN_ALWAYS = 4
+_NORMAL_FILE = 0x0080
+_WRITE_ONLY = 0x0001
 
 
 def open_log(plan: Plan) -> Log:
@@ -74,4 +80,19 @@ def _opened(path: str, taken: tuple[int, ...]) -> int:
             if os.path.samestat(about, os.fstat(other)):
                 os.close(descriptor)
                 raise ValueError("the protocol is spoken over it")
+    return descriptor
+
+
+def open_to_append(path: str) -> int:
+    """Open a file of Windows to which several processes append; create it if there is none.
+
+    Raises:
+        OSError: it cannot be written.
+        ValueError: the path is not valid.
+    """
+    from _winapi import CreateFile  # type: ignore[attr-defined, unused-ignore]
+    from msvcrt import open_osfhandle  # type: ignore[attr-defined, unused-ignore]
+
+    handle = CreateFile(path, _APPEND_ACCESS, _BY_ALL, 0, _OPEN_ALWAYS, _NORMAL_FILE, 0)
+    descriptor: int = open_osfhandle(handle, _WRITE_ONLY)
     return descriptor

@@ -21,7 +21,7 @@ from mcpagg_runtime.tool.inspection import (
     health_line,
     is_sound,
     listing,
-    offers,
+    listing_lines,
     variable_line,
     variables,
 )
@@ -44,9 +44,9 @@ STATUSES = (
 
 
 def run_command(plan: Plan, folder: str, arguments: list[str], handover: Handover) -> int:
-    """Carry out what the command line asks for; return the exit status.
+    """Run the command line; return the exit status.
 
-    `handover` is what has been said on standard input already, if there are no arguments.
+    `handover`: see `stdio.run`.
     """
     try:
         status = _carry_out(plan, folder, _read(plan, arguments), handover)
@@ -59,9 +59,9 @@ def _read(plan: Plan, arguments: list[str]) -> argparse.Namespace:
     """Read the command line.
 
     Raises:
-        SystemExit: it cannot be understood, or asks for help or the version.
+        SystemExit: it is not valid, or asks for help or the version.
     """
-    print_lines([])  # whatever the locale, help is printed
+    print_lines([])  # sets the encoding for the help
     parser = argparse.ArgumentParser(
         description=f"{plan.name}: an MCP server over standard input and output. "
         "Without arguments, or with --names, --profile or --log alone, it serves.",
@@ -102,7 +102,7 @@ def _read(plan: Plan, arguments: list[str]) -> argparse.Namespace:
 
 
 def _contradiction(plan: Plan, chosen: argparse.Namespace) -> str:
-    """Say which options do not go together, "" if all do."""
+    """Say which options exclude each other, "" if none do."""
     looks = bool(chosen.env or chosen.check or chosen.verify or chosen.call)
     prints_json = chosen.list or chosen.env or chosen.check
     logs = chosen.log or os.environ.get(LOG_DIRECTORY)
@@ -148,7 +148,7 @@ def _carry_out(plan: Plan, folder: str, chosen: argparse.Namespace, handover: Ha
         status = _print({"variables": uses, "desktop": desktop}, told, chosen.json)
         is_missing = any(not use["set"] and not use["has_default"] for use in uses)
         return status or (MISSING_VARIABLE if is_missing else 0)
-    return _print(listing(plan), offers(plan), chosen.json)
+    return _print(listing(plan), listing_lines(plan), chosen.json)
 
 
 def _print(document: Any, lines: Iterable[str], as_json: bool) -> int:
@@ -157,7 +157,7 @@ def _print(document: Any, lines: Iterable[str], as_json: bool) -> int:
 
 
 def _serve(plan: Plan, folder: str, chosen: argparse.Namespace, handover: Handover) -> int:
-    """Serve; with a path for it, log there what becomes of servers, and perhaps of calls."""
+    """Serve; if there is a path for the log, log states of servers, and calls if asked for."""
     path = chosen.log or path_in(os.environ.get(LOG_DIRECTORY, ""), plan.name)
     try:
         taken = () if chosen.http else (0, 1)
@@ -175,14 +175,14 @@ def _serve(plan: Plan, folder: str, chosen: argparse.Namespace, handover: Handov
 
 
 def _without_log() -> list[str]:
-    """Say that the level means nothing where there is no log."""
+    """Say that the log level has no effect where there is no log."""
     if not is_debug() or os.environ.get(LOG_DIRECTORY):
         return []
     return [f"{LOG_LEVEL}  debug, without effect unless --log or {LOG_DIRECTORY} names a log"]
 
 
 def verify_approval(plan: Plan, allowed: str) -> int:
-    """Print who has approved what this file holds; return the exit status."""
+    """Print which signer has approved the data of this file; return the exit status."""
     try:
         who = signer_of(plan, allowed)
     except NotApproved as problem:
@@ -194,5 +194,5 @@ def verify_approval(plan: Plan, allowed: str) -> int:
 
 
 def _stop(*_: object) -> None:
-    """Leave as at the end of input: every server is closed on the way out."""
+    """End as at the end of input, so that every server is closed."""
     raise SystemExit(1)
