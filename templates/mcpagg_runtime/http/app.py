@@ -360,6 +360,5 @@ class _Service:
             await self.bridge.close()
 
     async def close(self) -> None:
-        """End all servers."""
         self._over.set()
         await self._maintenance

@@ -168,7 +168,7 @@ class Bridge:
     def states(self) -> dict[str | None, dict[str, str]]:
         """Return the state of each server, by profile."""
         return {
-            profile: {name: one.state for name, one in engine.core.router.servers.items()}
+            profile: {name: server.state for name, server in engine.core.router.servers.items()}
             for profile, (_, engine) in self._services.items()
         }
 

@@ -76,7 +76,6 @@ class Session:
         return not any(stream.is_attended for stream in streams)
 
     def touch(self) -> None:
-        """Note that it is used."""
         self.used_at = monotonic()
 
     # Streams
@@ -132,7 +131,7 @@ class Session:
         number, place = parsed_event_id(event_id)
         if number == STANDALONE:
             return self.open_standalone(writer, place)
-        stream = next((one for one in self._replies.values() if one.number == number), None)
+        stream = next((s for s in self._replies.values() if s.number == number), None)
         if stream is not None:
             stream.attach(writer, place)
             return stream
@@ -198,7 +197,7 @@ class Session:
     def _is_held(self, message: Message) -> bool:
         """Whether the same change of a list is held already: once is enough."""
         changed = message.method in LISTS_CHANGED
-        return changed and any(one.method == message.method for one in self._held)
+        return changed and any(held.method == message.method for held in self._held)
 
     # Requests without an answer of the engine
 

@@ -192,7 +192,6 @@ class Replay:
         return len(self._events)
 
     def add(self, stream: int, place: int, message: Message) -> None:
-        """Keep an event."""
         limit = self._limit()
         if _cost(message) > limit and message.method is None:
             reason = f"the answer was lost: of one of more than {limit} bytes nothing is kept"

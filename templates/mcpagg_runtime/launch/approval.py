@@ -133,5 +133,5 @@ def _ssh_keygen(command: list[str], text: bytes) -> tuple[str, str]:
         )
     except (OSError, subprocess.TimeoutExpired) as problem:
         raise NotApproved(f"ssh-keygen cannot be asked about its signature: {problem}") from None
-    output, why = (one.decode("utf-8", "replace").strip() for one in (done.stdout, done.stderr))
+    output, why = (text.decode("utf-8", "replace").strip() for text in (done.stdout, done.stderr))
     return ("" if done.returncode else output), " ".join((why or output).split())

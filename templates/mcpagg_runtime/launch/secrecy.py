@@ -144,7 +144,7 @@ def passwords_in(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def url_password(text: str) -> str:
-    """Return the password in a URL, "" for none, or a word or a short one."""
+    """Return the password in a URL, "" without one; a word or a short password does not count."""
     authority = text.partition("://")[2].partition("/")[0]
     password = authority.rpartition("@")[0].partition(":")[2]
     return "" if len(password) < _SHORTEST_GIVEN or is_word(password) else password
@@ -200,8 +200,8 @@ def _spellings(secret: str) -> set[str]:
     """Return how a secret may be written: each of its lines, as JSON, in a URL."""
     # Output is split into lines before it is redacted, and carriage returns are dropped.
     found = {secret, *(line for line in secret.splitlines() if len(line) >= _SHORTEST_LINE)}
-    found.update([quote(one)[1:-1] for one in found])  # in ASCII …
-    found.update([_escaped(one) for one in found])  # … and not
+    found.update([quote(text)[1:-1] for text in found])  # in ASCII …
+    found.update([_escaped(text) for text in found])  # … and not
     if looks_random(secret):  # some print UUIDs and hexadecimal keys in the other case
         found.update((secret.lower(), secret.upper()))
     # The characters that paths, queries and JavaScript leave unencoded.

@@ -67,7 +67,6 @@ class _Filling:
         """The variables whose values look like several parts."""
 
     def url(self, url: str) -> str:
-        """Return a URL with its references filled."""
         scheme, colon, rest = url.partition("://")
         if url.startswith(_REFERENCE) and (not colon or _end_of_authority(scheme) < len(scheme)):
             name, value = self._left.pop()

@@ -118,7 +118,7 @@ def _sorted(value: Any) -> Any:
 
 # Members that people and models read, and no program acts upon.
 _TEXTS = ("title", "description", "icons")
-_OF_OBJECTS = ("properties", "required")
+_OF_OBJECTS = {"properties", "required"}
 # How many items a line about a difference names, and with how many characters each.
 SHOWN_NAMES = 20
 NAME_WIDTH = 100
@@ -174,13 +174,13 @@ def member_class(name: str, before: Any, now: Any) -> str:
 def arguments_schema(arguments: Any) -> Any:
     """Return the arguments of a prompt as the schema of an object."""
     listed = arguments if type(arguments) is list else []
-    known = {str(one.get("name")): one for one in listed if type(one) is dict}
+    known = {str(entry.get("name")): entry for entry in listed if type(entry) is dict}
     return {
         "properties": {
-            name: {key: value for key, value in one.items() if key not in ("name", "required")}
-            for name, one in known.items()
+            name: {key: value for key, value in entry.items() if key not in ("name", "required")}
+            for name, entry in known.items()
         },
-        "required": [name for name, one in known.items() if one.get("required") is True],
+        "required": [name for name, entry in known.items() if entry.get("required") is True],
     }
 
 
@@ -194,11 +194,11 @@ def _is_compatible(before: Any, now: Any, output: bool) -> bool:
         return (before is None) == output
     if type(before) is not dict or type(now) is not dict:
         return same(before, now, SETS)
-    rest = [{key: one[key] for key in one if key not in _OF_OBJECTS} for one in (before, now)]
-    if not same(rest[0], rest[1], SETS):
+    others = [{key: schema[key] for key in schema.keys() - _OF_OBJECTS} for schema in (before, now)]
+    if not same(others[0], others[1], SETS):
         return False
-    old, new = (_object(one.get("properties")) for one in (before, now))
-    had, has = (_names(one.get("required")) for one in (before, now))
+    old, new = (_object(schema.get("properties")) for schema in (before, now))
+    had, has = (_names(schema.get("required")) for schema in (before, now))
     if old.keys() - new.keys() or new.keys() & had - old.keys():
         return False
     if had - has if output else has - had:

@@ -176,7 +176,7 @@ class Listing:
             self.left_out.append((key, str(problem), WRONG, LEFT_OUT))
             return None
         if mends:
-            self.mended += [(key, *one) for one in described(entry, mends)]
+            self.mended += [(key, *mend) for mend in described(entry, mends)]
             text = apply_mends(text[start:end], mends)
             start, end = 0, len(text)
         _, begin, stop = members(text, start)[0][kind.label]

@@ -104,7 +104,6 @@ class Plan:
 
     @property
     def servers_with_skills(self) -> list[str]:
-        """The servers that have skills."""
         extended = self.children.items()
         return [name for name, facts in extended if SKILLS_EXTENSION in facts.get("extensions", ())]
 

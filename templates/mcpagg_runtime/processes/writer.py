@@ -208,7 +208,6 @@ class WriteQueue:
             self.writer.mark_broken()
 
     def add(self, pieces: Pieces) -> None:
-        """Queue a line."""
         self._queue.append(pieces)
         self.waiting += _size(pieces)
 

@@ -109,7 +109,6 @@ class Credentials:
         return RemoteFault(f"{what}; {remedy}", FORBIDDEN)
 
     def _command(self) -> str:
-        """Return the command that logs in."""
         words = ["mcpagg-compile", "--login", self._launch.name, self._config]
         return " ".join([quote_word(word) for word in words])
 

@@ -241,6 +241,5 @@ class SseSession:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """End the session."""
         self.stop()
         self._http.close()

@@ -45,7 +45,6 @@ class SerialTasks:
         return not was_running
 
     def run_all(self) -> None:
-        """Run the tasks that are queued."""
         while True:
             with self._lock:
                 if not self._waiting:
@@ -183,7 +182,6 @@ class RemoteConnection:
             self.end(fault.what)
 
     def _notify(self, message: Message, headers: Mapping[str, str]) -> None:
-        """Send a message that needs no answer."""
         try:
             if message.method == CANCELLED:
                 self._cancel(message)

@@ -53,7 +53,7 @@ class Embedded:
         return spec
 
     def create_module(self, spec: ModuleSpec) -> None:
-        """Have Python create the module as it creates others."""
+        return  # Python creates it as it creates others
 
     def exec_module(self, module: ModuleType) -> None:
         """Run the text of a module; a module of `start` gets the names of the emitted file."""

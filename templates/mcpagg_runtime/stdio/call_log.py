@@ -207,7 +207,6 @@ class Spans:
         self._tracer = trace.get_tracer("mcpagg")
 
     def begin(self, call: Call, server: str) -> Any:
-        """Begin the span of a call."""
         name = call.name if METHODS.get(call.method, OTHER).kind else ""
         attributes = {"mcp.method.name": call.method, "mcpagg.server": server}
         if call.method == "tools/call":

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 # The names of devices on Windows, with or without a suffix, some followed by a digit.
 DEVICES = ("aux", "con", "nul", "prn", "com", "lpt")
-# FILE_APPEND_DATA without FILE_WRITE_DATA: each write goes to the end of the file, in one step; the C
-# runtime's O_APPEND first seeks and then writes. FILE_READ_ATTRIBUTES, SYNCHRONIZE.
+# FILE_APPEND_DATA without FILE_WRITE_DATA: each write goes to the end of the file, in one step. The
+# C runtime's O_APPEND first seeks and then writes. FILE_READ_ATTRIBUTES, SYNCHRONIZE.
 _APPEND_ACCESS = 0x0004 | 0x0080 | 0x00100000
 _BY_ALL = 0x0007  # others may read, write and delete it
 _OPEN_ALWAYS = 4

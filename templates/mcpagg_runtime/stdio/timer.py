@@ -53,7 +53,6 @@ class TimerThread:
         return was_reported
 
     def end(self) -> None:
-        """End the thread."""
         self._is_over = True
         self._changed.notify()
 

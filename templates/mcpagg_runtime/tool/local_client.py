@@ -60,7 +60,6 @@ class LocalClient:
         return number
 
     def cancel(self, number: int) -> None:
-        """Cancel a request."""
         if self._awaited.pop(number, None) is not None:
             cancelled = notification(CANCELLED, obj(requestId=str(number)))
             self.engine.receive(self.client, cancelled.line())
