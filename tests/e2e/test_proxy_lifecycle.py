@@ -267,7 +267,7 @@ def test_a_stray_print_never_reaches_the_wire(tmp_path: Path) -> None:
 
 STRAY = f"""
     import os
-    from {package_name()}.base.stdio import Stdio
+    from {package_name()}.stdio.stdio import Stdio
 
     Stdio.really_run = Stdio.run
     Stdio.run = lambda self, opening: (os.write(1, b"stray\\n"), self.really_run(opening))

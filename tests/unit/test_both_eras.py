@@ -156,7 +156,7 @@ def test_what_a_server_lists_after_a_handshake_alone_is_no_drift() -> None:
     child = world.own("a", world.client())
     reader = child.lists["tools"]
     world.up(child, [tool("x", **TASK)])
-    assert (reader.compared, reader.drift, reader.refused) == (True, "", {})
+    assert (reader.compared, reader.drift, reader.withheld.reasons) == (True, "", {})
 
 
 def test_the_review_tells_of_the_handshake() -> None:

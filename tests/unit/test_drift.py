@@ -562,7 +562,7 @@ def test_what_is_told_of_a_difference_is_one_line_that_no_terminal_acts_upon() -
 @pytest.mark.parametrize("method", ["resources/read", "completion/complete"])
 def test_what_fits_a_template_that_changed_is_withheld(method: str) -> None:
     lists = World({"a": ["t"]})["a"].lists
-    lists["templates"].refused["a://{x}"] = "changed"
+    lists["templates"].withheld.reasons["a://{x}"] = "changed"
     name = "a://1" if method == "resources/read" else "a://{x}"
     assert lists.withheld(method, name) == "changed"
     assert lists.withheld(method, "b://1") is None

@@ -9,7 +9,7 @@ from core import TOOLS_CHANGED, Json, World, call, failure, notification, reques
 from drifting import drifted, pages
 
 from mcpagg_runtime.lists.listing import MAXIMUM_PAGES
-from mcpagg_runtime.messages.protocol import PAGES
+from mcpagg_runtime.messages.protocol import MODERN_VERSION, PAGES
 from mcpagg_runtime.servers.lists import CALM_SECONDS, LONGEST_PAUSE_SECONDS, SETTLE_SECONDS
 
 # --- When the list is read ------------------------------------------------------------------
@@ -124,6 +124,43 @@ def test_a_child_that_does_not_list_its_tools_keeps_its_snapshot() -> None:
     world.wait(100)
     assert world.names(client) == ["a:x"]
     assert world.idle()
+
+
+ORDER = ("tools/list", "resources/templates/list", "resources/list")
+"""One list of three has an error for an answer, and another one is still to come."""
+
+
+@pytest.mark.parametrize("policy", ["live", "refuse"])
+@pytest.mark.parametrize("is_modern", [False, True])
+@pytest.mark.parametrize("is_backward", [False, True])
+def test_what_is_read_one_by_one_when_compiling_is_read_at_a_start(
+    policy: str, is_modern: bool, is_backward: bool
+) -> None:
+    facts: dict[str, Json] = {"a": {"protocol": MODERN_VERSION}} if is_modern else {}
+    world = World({"a": ["x"]}, resources={"a": ["file:///r"]}, facts=facts, on_drift=policy)
+    client = world.client()
+    a = world.ready("a", {"tools": {}, "resources": {}})
+    lists: Json = {
+        "tools/list": {"tools": [tool("x")]},
+        "resources/list": {"resources": [{"name": "r", "uri": "file:///r"}]},
+    }
+    waiting: list[Json] = []
+    asked = 0
+    while waiting := [*waiting, *[one for one in world.received(a) if "/list" in one["method"]]]:
+        waiting.sort(key=lambda one: ORDER.index(one["method"]), reverse=is_backward)
+        one = waiting.pop(0)
+        asked += 1
+        if one["method"] in lists:
+            world.say(a, result(one["id"], lists[one["method"]]))
+        else:
+            world.say(a, failure(None, -32601, "Method not found"))
+    assert asked < 7
+    assert world.said == []
+    world.say(client, call(1, "a:x"))
+    world.answer(a, {"content": []})
+    assert world.received(client) == [result(1, {"content": []})]
+    world.wait(100)
+    assert (world.said, world.idle()) == ([], True)
 
 
 def test_a_call_does_not_wait_for_a_child_that_announces_changes_and_lists_nothing() -> None:
@@ -312,7 +349,7 @@ def test_a_server_that_lists_no_pages_to_who_shows_none_does_not_drift(
         world, names = listed_to(capabilities, [tool("show")], policy)
         clicks = [] if policy == "live" else ["a:click"]
         assert (world.said, names) == ([], ["a:show", *clicks, "b:z"])
-        assert world["a"].lists["tools"].refused == {}
+        assert world["a"].lists["tools"].withheld.reasons == {}
 
 
 def test_without_its_page_a_tool_may_differ_in_nothing_else() -> None:

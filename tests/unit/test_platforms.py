@@ -212,9 +212,12 @@ def test_of_several_versions_the_newest_is_named(
     assert "nvm which current" in where_to_find("nvm")
 
 
-def test_windows_ignores_the_case_of_variables() -> None:
-    assert variable_key("Path", windows=True) == "PATH"
-    assert variable_key("Path", windows=False) == "Path"
+@pytest.mark.parametrize(("windows", "key"), [(True, "PATH"), (False, "Path")])
+def test_windows_ignores_the_case_of_variables(
+    windows: bool, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcpagg_runtime.launch.platforms.WINDOWS", windows)
+    assert variable_key("Path") == key
 
 
 @pytest.fixture

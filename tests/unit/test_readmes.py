@@ -1,4 +1,4 @@
-"""What the READMEs of the folders name is there."""
+"""The pages: what they name is there, and they are short enough to be read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,16 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 RUNTIME = ROOT / "templates" / "mcpagg_runtime"
-READMES = ["compiler/README.md", "templates/README.md", "tests/README.md"]
+COMPILER = ROOT / "compiler" / "mcpagg"
+CODE = ("templates/mcpagg_runtime", "compiler/mcpagg", "tests")
+
+FOLDERS = ("templates/*.md", "compiler/*.md", "tests/**/*.md", "generated/*.md", "*.md")
+"""Where pages are."""
+
+LONGEST_PAGE = 320
+LONGEST_LINE = 100
+LONGEST_CORE = 120
+"""The lines of "The core in an hour"."""
 
 TEST = re.compile(
     r"`(?:tests/[a-z0-9]+/)?(?:test_)?([a-z0-9_]+?)(?:\.py)?::(?:test_)?([a-z0-9_]+)`"
@@ -22,10 +31,46 @@ TEST = re.compile(
 MEMBER = re.compile(r"`(\w+)\.(\w+)(?:\([^`]*\))?`")
 """What a module or a class defines: `a.b`, `A.b` or `A.b(…)`."""
 
-PART = re.compile(r"^\*\*(\w+)/\*\*(.*?)(?=^\*\*\w+/\*\*|\Z)", re.MULTILINE | re.DOTALL)
-"""What the map says of a part."""
+MODULE = re.compile(r"`((?:\w+/)+\w+\.(?:py|mjs))`")
+"""A module, with its folder."""
 
-FILES = ("md", "py")
+OWNED = re.compile(r"^[ │├└]*(\w+) +(\w+/\w+\.py) ", re.MULTILINE)
+"""A line of a tree of what owns what: a class, and the module that defines it."""
+
+LINK = re.compile(r"\]\(([^)#:]*)(?:#([^)]*))?\)")
+"""A link to a page of ours, and the heading that it leads to."""
+
+FOLDER = re.compile(r"^\*\*(\w+)/\*\* (.*?)\n\n(.*?)(?=^\*\*\w+/\*\*|^#|\Z)", re.M | re.S)
+"""What the map says of a folder: its name, what it is about, a line for each module."""
+
+PART = re.compile(r"^\*\*([\w/]+)/\*\*.*\n\n((?:[- ] .*\n)+)", re.MULTILINE)
+"""What the map of the compiler says of a folder: its path, its modules."""
+
+LISTED = re.compile(r"^- `(\w+)`(°?) \S.*$", re.MULTILINE)
+"""A module in the map, and whether it does I/O."""
+
+BOUND = re.compile(r"^\| [^|]* \| ([^|]*) \| [^|]* \| `\w+::.*\|$", re.MULTILINE)
+"""A row of a table of bounds: the modules that keep it."""
+
+FILES = ("json", "md", "mjs", "py")
+"""What stands behind a dot in the name of a file."""
+
+
+def pages(folders: tuple[str, ...]) -> list[str]:
+    return [
+        path.relative_to(ROOT).as_posix()
+        for folder in folders
+        for path in sorted(ROOT.glob(folder))
+    ]
+
+
+PAGES = pages(FOLDERS)
+CONTRIBUTORS = [page for page in PAGES if page.startswith(("templates/", "compiler/", "tests/"))]
+"""Pages that name what is in the code; others name what users write."""
+
+
+def read(page: str) -> str:
+    return (ROOT / page).read_text("utf-8")
 
 
 @cache
@@ -51,31 +96,156 @@ def definitions(path: Path) -> Iterator[tuple[str, str]]:
 
 @cache
 def members() -> set[tuple[str, str]]:
-    paths = [*RUNTIME.rglob("*.py"), *ROOT.glob("compiler/**/*.py")]
+    paths = [path for folder in CODE for path in (ROOT / folder).glob("**/*.py")]
     return {pair for path in paths for pair in definitions(path)}
 
 
-@pytest.mark.parametrize("readme", READMES)
-def test_every_test_that_is_named_is_there(readme: str) -> None:
-    named = set(TEST.findall((ROOT / readme).read_text("utf-8")))
-    assert named - known_tests() == set()
+@cache
+def modules() -> dict[str, set[str]]:
+    """Return {folder of the runtime: its modules}."""
+    return {
+        init.parent.name: {path.stem for path in init.parent.glob("*.py")} - {"__init__"}
+        for init in RUNTIME.glob("*/__init__.py")
+    }
 
 
-def test_every_function_that_the_walks_name_is_there() -> None:
-    named = set(MEMBER.findall((ROOT / "templates/README.md").read_text("utf-8")))
-    assert {pair for pair in named if pair[1] not in FILES} - members() == set()
+def the_map() -> dict[str, tuple[str, str]]:
+    """Return {folder: (what the map says of it, the lines of its modules)}."""
+    _, _, rest = read("templates/README.md").partition("\n## The map\n")
+    shown = FOLDER.findall(rest.partition("\n## ")[0])
+    return {folder: (" ".join(about.split()), listed) for folder, about, listed in shown}
 
 
-def test_the_map_of_the_runtime_has_every_module_in_its_part() -> None:
-    text = (ROOT / "templates/README.md").read_text("utf-8")
-    _, _, rest = text.partition("\n## The map\n")
+def slug(heading: str) -> str:
+    """Return the name by which a link leads to a heading."""
+    plain = re.sub(r"[^\w\- ]", "", heading.lower())
+    return plain.replace(" ", "-")
+
+
+def headings(page: Path) -> set[str]:
+    return {slug(found) for found in re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.M)}
+
+
+# What is named
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_test_that_is_named_is_there(page: str) -> None:
+    assert set(TEST.findall(read(page))) - known_tests() == set()
+
+
+@pytest.mark.parametrize("page", CONTRIBUTORS)
+def test_every_function_that_is_named_is_there(page: str) -> None:
+    """Pages on the compiler and the tests name members of configs, and variables, in this way."""
+    owners = {owner for owner, _ in members()}
+    named = {pair for pair in MEMBER.findall(read(page)) if pair[1] not in FILES}
+    if not page.startswith("templates/"):
+        named = {(owner, name) for owner, name in named if owner in owners}
+    assert named - members() == set()
+
+
+@pytest.mark.parametrize("page", CONTRIBUTORS)
+def test_every_module_that_is_named_is_there(page: str) -> None:
+    named = MODULE.findall(read(page))
+    roots = [ROOT, *(ROOT / folder for folder in CODE)]
+    assert [one for one in named if not any((root / one).exists() for root in roots)] == []
+
+
+@pytest.mark.parametrize("page", pages(("templates/*.md",)))
+def test_every_class_of_a_tree_is_in_its_module(page: str) -> None:
+    for name, module in OWNED.findall(read(page)):
+        assert f"\nclass {name}" in (RUNTIME / module).read_text("utf-8"), (name, module)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_link_leads_somewhere(page: str) -> None:
+    here = ROOT / page
+    for target, heading in LINK.findall(read(page)):
+        path = here.parent / target if target else here
+        assert path.exists(), target
+        assert not heading or heading in headings(path), heading
+
+
+# The map of the runtime
+
+
+def test_the_map_has_every_module_in_its_folder() -> None:
     shown = {
-        part: set(re.findall(r"`(\w+)`", about))
-        for part, about in PART.findall(rest.partition("\n## ")[0])
+        folder: {name for name, _ in LISTED.findall(listed)}
+        for folder, (_, listed) in the_map().items()
     }
-    there = {
-        folder.name: {path.stem for path in folder.glob("*.py")} - {"__init__"}
-        for folder in RUNTIME.iterdir()
-        if folder.is_dir() and not folder.name.startswith("_")
+    assert shown == modules()
+
+
+def test_the_map_says_of_a_folder_what_its_docstring_says() -> None:
+    for folder, (about, _) in the_map().items():
+        text = (RUNTIME / folder / "__init__.py").read_text("utf-8")
+        assert (ast.get_docstring(ast.parse(text)) or "").partition("\n")[0] == about
+
+
+def test_the_map_marks_what_does_io() -> None:
+    layers = (ROOT / "tests/unit/test_layers.py").read_text("utf-8")
+    _, _, rest = layers.partition("\nWITH_IO = {\n")
+    single = set(re.findall(r'^    "(\w+\.\w+)",$', rest.partition("\n}\n")[0], re.MULTILINE))
+    marked = {
+        f"{folder}.{name}"
+        for folder, (_, listed) in the_map().items()
+        for name, mark in LISTED.findall(listed)
+        if mark
     }
+    assert marked == single
+
+
+@pytest.mark.parametrize("page", pages(("templates/*.md",)))
+def test_the_modules_that_keep_a_bound_are_there(page: str) -> None:
+    known = {name for names in modules().values() for name in names}
+    for cell in BOUND.findall(read(page)):
+        assert {name.rpartition("/")[2] for name in re.findall(r"`([^`]+)`", cell)} <= known
+
+
+# The map of the compiler
+
+
+def test_every_module_of_the_compiler_is_in_its_folder() -> None:
+    shown = {
+        folder: {
+            name
+            for line in listed.splitlines()
+            if line.startswith("- ")
+            for name in re.findall(r"`(\w+)`", line.partition(":")[0])
+        }
+        for page in pages(("compiler/*.md",))
+        for folder, listed in PART.findall(read(page))
+    }
+    there: dict[str, set[str]] = {}
+    for path in COMPILER.rglob("*.py"):
+        if not path.stem.startswith("_"):
+            folder = path.parent.relative_to(COMPILER).as_posix()
+            there.setdefault(COMPILER.name if folder == "." else folder, set()).add(path.stem)
     assert shown == there
+
+
+# Their size
+
+
+def paragraphs(page: str) -> list[str]:
+    """Return the lines of a page outside of tables and code."""
+    text = re.sub(r"^```.*?^```$", "", read(page), flags=re.MULTILINE | re.DOTALL)
+    return [line for line in text.splitlines() if not line.startswith("|")]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_is_no_longer_than_one_reads(page: str) -> None:
+    assert len(read(page).splitlines()) <= LONGEST_PAGE
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_lines_are_wrapped(page: str) -> None:
+    """A long word, such as the name of a test, may stand alone in its line."""
+    long = [line for line in paragraphs(page) if len(line) > LONGEST_LINE]
+    assert [line for line in long if " " in re.sub(r"`[^`]*`", "", line.strip())] == []
+
+
+def test_the_core_is_one_page() -> None:
+    _, _, rest = read("templates/README.md").partition("\n## The core in an hour\n")
+    assert len(rest.partition("\n## ")[0].splitlines()) <= LONGEST_CORE

@@ -22,6 +22,7 @@ from mcpagg_runtime.clients.client import Client
 from mcpagg_runtime.lists import uris
 from mcpagg_runtime.lists.uris import UriOwners
 from mcpagg_runtime.messages.message import read_message
+from mcpagg_runtime.plan.addresses import Addresses
 from mcpagg_runtime.servers.child import Child
 
 HAS: Json = {"tools": {}, "resources": {"subscribe": True}, "completions": {}}
@@ -208,7 +209,7 @@ def test_a_client_without_a_handshake_reads_what_is_not_listed_too() -> None:
 
 def test_only_so_many_uris_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(uris, "MAXIMUM_URIS", 2)
-    known = UriOwners()
+    known = UriOwners(True, lambda: Addresses({}))
     for uri in ("x:1", "x:2", "x:1", "x:3", "x:" + "4" * 10_000):
         known.add(uri, "a")
     assert [known.of(f"x:{number}") for number in "123"] == ["a", None, "a"]
@@ -217,7 +218,7 @@ def test_only_so_many_uris_are_remembered(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("odd", [None, 5, [], {"content": 5}, {"content": [5, {"uri": 5}]}, "x"])
 def test_a_result_of_any_shape_names_nothing(odd: Any) -> None:
-    known = UriOwners()
+    known = UriOwners(True, lambda: Addresses({}))
     for said in (odd, {"messages": [{"content": odd}, odd], "contents": odd, "uri": 1}):
         known.note_result(read_message(json.dumps(result(1, said))), "a")
     assert known.of("x") is None

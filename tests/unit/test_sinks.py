@@ -42,7 +42,7 @@ WAYS = {
     "runtime.tool.printing.flush_output": "nothing new is written",
     "runtime.tool.printing._configure": "nothing is written",
     "runtime.tool.printing._given_up": "nothing is written",
-    "compiler.command.printing": "say, show, rewrite and lines: escaped; give: documents for programs",
+    "compiler.command.printing": "say, show, rewrite, lines: escaped; give: documents for programs",
     "compiler.command.cli": "asks who watches",
     "compiler.command.console": "asks who watches",
     "compiler.command.arguments": "help and usage, through say and show",
@@ -58,7 +58,7 @@ WAYS = {
     "runtime.remote.login": "JSON in ASCII, in the user's state folder, under a digest",
     "compiler.passes.emission.output": "FILE and its other forms, where the user wants them",
     "compiler.command.results": "the same",
-    "compiler.passes.discovery.kept": "the user's cache, for the user alone; no value of a variable: see `leaks`",
+    "compiler.passes.discovery.kept": "the user's cache; no value of a variable",
     # The protocol.
     "runtime.stdio.stdio": "messages",
     "runtime.processes.writer.Writer": "messages, and lines that were made safe",

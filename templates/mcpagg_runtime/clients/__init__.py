@@ -1,1 +1,1 @@
-"""Clients: what they are told from the file, and what they are shown."""
+"""Clients: who they are, what they are told and shown."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.clients.client import ModernRequest, is_enveloped
+from mcpagg_runtime.clients.client import ModernRequest
 from mcpagg_runtime.lists.catalogue import KINDS, SKILLS, Catalogue
 from mcpagg_runtime.messages.jsontext import Malformed, obj, parse
 from mcpagg_runtime.messages.message import decode, error, failure, read_message, result
@@ -190,6 +190,6 @@ def answer_line(answers: Answers, client: Client, line: bytes) -> Message | str 
         return ""
     if message.id is None:
         return None
-    if message.method != "initialize" and is_enveloped(message):
+    if message.method != "initialize" and message.is_enveloped:
         return answers.answer_modern(ModernRequest(client, message))
     return answers.answer(client, message)

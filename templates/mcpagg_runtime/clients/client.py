@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.messages.jsontext import members, obj, values_of
+from mcpagg_runtime.messages.jsontext import members, obj
 from mcpagg_runtime.messages.message import Message, error
 from mcpagg_runtime.messages.protocol import (
     CAPABILITIES_KEY,
@@ -52,6 +52,7 @@ class Client:
         "may_answer",
         "name",
         "names",
+        "party",
         "spelling",
         "starter",
         "version",
@@ -83,6 +84,8 @@ class Client:
         """The log level that it asked for, "" for none."""
         self.connection: Client = self
         """The client that owns the pipe: itself, except for a request of a modern client."""
+        self.party: Client = self
+        """Whom a server means that asks something in a call: whoever has the connection."""
         self.era = LEGACY
         """In which era a server that speaks both is spoken to on its behalf."""
         self.audience: Client | None = None
@@ -96,11 +99,6 @@ class Client:
         self._last_id = 0
         self.deliver: Callable[[Message], None] = _lost
         """Takes what the router says to it."""
-
-    @property
-    def party(self) -> Client:
-        """Whom a server means that asks something in a call: whoever has the connection."""
-        return self.connection
 
     def mint(self) -> int:
         """Return an id for a request to the client."""
@@ -139,12 +137,6 @@ def _lost(message: Message) -> None:
     """Take a message for a client that is not connected."""
 
 
-def is_enveloped(message: Message) -> bool:
-    """Whether a request is modern: it says so itself."""
-    meta = message.params.get("_meta")
-    return type(meta) is dict and (VERSION_KEY in meta or CAPABILITIES_KEY in meta)
-
-
 class ModernRequest(Client):
     """One request of a modern client, which the router knows as a client of its own.
 
@@ -157,18 +149,17 @@ class ModernRequest(Client):
 
     def __init__(self, client: Client, message: Message) -> None:
         super().__init__(client.names)
-        self.connection = client
         self.era = MODERN
         self.version = MODERN_VERSION
-        self.resume(message)
+        self.resume(client, message)
 
-    @property
-    def party(self) -> Client:
-        """Over HTTP each request stands for itself: nothing says that two are of one client."""
-        return self if self.connection.audience is not None else self.connection
+    def resume(self, client: Client, message: Message) -> None:
+        """Let `message`, which has an envelope, be the request of a client that is to be answered.
 
-    def resume(self, message: Message) -> None:
-        """Let `message`, which has an envelope, be the request that is to be answered."""
+        Over HTTP each request is a party of its own: nothing says that two are of one client.
+        """
+        self.connection = client
+        self.party = self if client.audience is not None else client
         text = message.json("params").part("_meta")
         meta, _ = members(text)
         self.message = message
@@ -181,7 +172,7 @@ class ModernRequest(Client):
         """All that the client can do, as JSON text."""
         level = meta[LEVEL_KEY][0] if LEVEL_KEY in meta else ""
         self.level = level if type(level) is str else ""
-        self.fault = _fault(values_of(meta))
+        self.fault = _fault({name: value for name, (value, _, _) in meta.items()})
         """The error that a bad envelope is answered with, as JSON text, "" for none."""
 
     def release(self) -> None:

@@ -1,1 +1,1 @@
-"""Serves many clients over HTTP, as an ASGI application."""
+"""Many clients over HTTP, as an ASGI application."""

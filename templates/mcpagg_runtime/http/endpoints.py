@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 from urllib.parse import quote as encode
 
-from mcpagg_runtime.clients.client import is_enveloped
 from mcpagg_runtime.http.exchange import EVENTS, JSON, Refused
 from mcpagg_runtime.http.streams import (
     KEEP_ALIVE_SECONDS,
@@ -97,7 +96,7 @@ class Endpoints:
         else:
             messages, batch = await self._read_post(exchange)
             first = messages[0]
-            enveloped = first.method != "initialize" and is_enveloped(first)
+            enveloped = first.method != "initialize" and first.is_enveloped
             if not legacy or (enveloped and not version):
                 await self._stateless.answer(exchange, messages, batch)
             else:

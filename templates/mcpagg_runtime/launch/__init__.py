@@ -1,1 +1,1 @@
-"""How a server is launched: its command, its variables, its URL, and what of them is secret."""
+"""How a server is launched: command, variables, URL, and what of them is secret."""

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 WINDOWS = sys.platform == "win32"
 
 
-def variable_key(name: str, windows: bool = WINDOWS) -> str:
+def variable_key(name: str) -> str:
     """Return the name of a variable in an environment, which is in upper case on Windows."""
-    return name.upper() if windows else name
+    return name.upper() if WINDOWS else name
 
 
 def find_program(command: str, env: Mapping[str, str], folder: str) -> str | None:

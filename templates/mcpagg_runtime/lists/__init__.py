@@ -1,1 +1,1 @@
-"""What servers offer: the entries of lists, and how lists are read, mended and compared."""
+"""What servers offer: entries, and how lists are read, mended and compared."""

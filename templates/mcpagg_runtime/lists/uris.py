@@ -91,9 +91,7 @@ class UriOwners:
     Also gives the exposed URIs of those that several servers have, see `Addresses`.
     """
 
-    def __init__(
-        self, are_asked_for: bool = True, addresses: Callable[[], Addresses] | None = None
-    ) -> None:
+    def __init__(self, are_asked_for: bool, addresses: Callable[[], Addresses]) -> None:
         """`are_asked_for`: whether a client can ask for a URI at all; else none is noted.
 
         `addresses` returns the URIs that are in the lists now.
@@ -113,16 +111,16 @@ class UriOwners:
 
     def exposed_uri(self, uri: str, server: str) -> str:
         """Return the exposed URI of a server's own, which most often is the same."""
-        if self._addresses is None or not uri.startswith(APART):
+        if not uri.startswith(APART):
             return uri
         return self._addresses().exposed_uri(uri, server, self.of(uri))
 
     def note_result(self, answer: Message, server: str) -> Message:
         """Note the URIs in a server's result; return the result with exposed URIs."""
         payload = answer.members.get("result")
-        if not self.are_asked_for or payload is None:
+        if payload is None:
             return answer
-        may_differ = self._addresses is not None and any(mark in payload.text for mark in _MARKS)
+        may_differ = any(mark in payload.text for mark in _MARKS)
         if not (may_differ or '"uri"' in payload.text) or type(payload.value) is not dict:
             return answer
         if not may_differ:

@@ -1,1 +1,1 @@
-"""Messages: JSON text, lines, what JSON-RPC and MCP say of them."""
+"""JSON text, messages, and what the protocol says of them."""

@@ -114,12 +114,7 @@ def members(text: str, start: int = 0) -> tuple[Members, int]:
     return found, read_members(text, start, found)
 
 
-def values_of(found: Members) -> dict[str, Any]:
-    """Return {key: value} of members that were taken apart."""
-    return {name: value for name, (value, _, _) in found.items()}
-
-
-def read_members(
+def read_members(  # noqa: PLR0912 - each line of each peer comes through here
     text: str,
     start: int,
     found: Members,
@@ -134,57 +129,47 @@ def read_members(
     Raises:
         Malformed: there is no JSON object there; `found` has the members before the fault.
     """
-    try:
-        return _read_members(text, start, found, names, inner)
-    except IndexError:
-        raise Malformed("it ends too early") from None
-    except (ValueError, SystemError) as problem:
-        if isinstance(problem, Malformed):
-            raise
-        raise Malformed("a member name is no JSON string") from None
-
-
-def _read_members(
-    text: str,
-    start: int,
-    found: Members,
-    names: list[str] | None,
-    inner: Mapping[str, Noted],
-) -> int:
     # Each line of each peer comes through here. Most have no white space but a blank behind a colon
     # or a comma: for more of it, each character would be looked at twice.
-    if text[start] != "{":
-        raise NotAnObject("not a JSON object")
-    index = start + 1
-    if text[index] != '"':
-        index = skip(text, index)
-        if text[index] == "}":
-            return index + 1
-    while True:
+    try:
+        if text[start] != "{":
+            raise NotAnObject("not a JSON object")
+        index = start + 1
         if text[index] != '"':
-            index = _behind_blanks(text, index, '"', "member name")
-        key, index = string_behind(text, index + 1, True)
-        if text[index] != ":":
-            index = _behind_blanks(text, index, ":", "colon")
-        begin = index + 2 if text[index + 1] == " " else index + 1
-        if key in inner:
-            begin = skip(text, begin) if text[begin] in BLANK else begin
-            value, index = _noted_value(text, begin, inner[key])
-        else:
-            try:
-                value, index = scan(text, begin)
-            except (StopIteration, ValueError, SystemError, RecursionError):
-                begin = skip(text, begin)
-                value, index = value_at(text, begin)
-        found[key] = value, begin, index
-        if names is not None:
-            names.append(key)
-        index = skip(text, index) if text[index] in BLANK else index
-        if text[index] == "}":
-            return index + 1
-        if text[index] != ",":
-            raise Malformed(f"no comma at character {index}")
-        index += 2 if text[index + 1] == " " else 1
+            index = skip(text, index)
+            if text[index] == "}":
+                return index + 1
+        while True:
+            if text[index] != '"':
+                index = _behind_blanks(text, index, '"', "member name")
+            key, index = string_behind(text, index + 1, True)
+            if text[index] != ":":
+                index = _behind_blanks(text, index, ":", "colon")
+            begin = index + 2 if text[index + 1] == " " else index + 1
+            if key in inner:
+                begin = skip(text, begin) if text[begin] in BLANK else begin
+                value, index = _noted_value(text, begin, inner[key])
+            else:
+                try:
+                    value, index = scan(text, begin)
+                except (StopIteration, ValueError, SystemError, RecursionError):
+                    begin = skip(text, begin)
+                    value, index = value_at(text, begin)
+            found[key] = value, begin, index
+            if names is not None:
+                names.append(key)
+            index = skip(text, index) if text[index] in BLANK else index
+            if text[index] == "}":
+                return index + 1
+            if text[index] != ",":
+                raise Malformed(f"no comma at character {index}")
+            index += 2 if text[index + 1] == " " else 1
+    except Malformed:
+        raise
+    except IndexError:
+        raise Malformed("it ends too early") from None
+    except (ValueError, SystemError):
+        raise Malformed("a member name is no JSON string") from None
 
 
 def _behind_blanks(text: str, index: int, wanted: str, what: str) -> int:
@@ -203,8 +188,8 @@ def _noted_value(text: str, index: int, noted: Noted) -> tuple[Any, int]:
     if names:  # the last member of a name counts
         found.clear()
         names.clear()
-    end = _read_members(text, index, found, names, {})
-    return values_of(found), end
+    end = read_members(text, index, found, names)
+    return {name: value for name, (value, _, _) in found.items()}, end
 
 
 def elements(text: str, start: int) -> Iterator[tuple[Any, int, int]]:
@@ -262,10 +247,10 @@ def edited(text: str, drop: Collection[str] = (), add: Mapping[str, str] = {}) -
     return Json(text).edited(drop, add).text
 
 
-def rivals(names: Iterable[str], ours: Iterable[str]) -> list[str]:
+def rivals(names: Iterable[str], ours: Collection[str]) -> list[str]:
     """Return which names a parser that ignores case takes for one of ours, and are none."""
-    folded = {one.casefold() for one in ours}
-    return [name for name in names if name.casefold() in folded and name not in ours]
+    folded = [*map(str.casefold, ours)]
+    return [name for name in names if name not in ours and name.casefold() in folded]
 
 
 def spliced(text: str, changes: list[tuple[Span, str]]) -> str:
@@ -362,11 +347,13 @@ class Json:
 
     def stands_twice(self, member: str) -> bool:
         """Whether a member of the object stands more than once, in whatever case."""
-        return [*map(str.casefold, self._members()[1])].count(member) > 1
+        _, names = self._noted or self._members()
+        return [*map(str.casefold, names)].count(member) > 1
 
     def place(self, path: tuple[str, ...]) -> Span:
         """Return where the value that `path` leads to stands in the text, (0, 0) if nowhere."""
-        found = self._members()[0].get(path[0])
+        members_, _ = self._noted or self._members()
+        found = members_.get(path[0])
         if found is None:
             return 0, 0
         start, end = found[1] - self._base, found[2] - self._base

@@ -23,6 +23,7 @@ from mcpagg_runtime.messages.jsontext import (
     read_members,
     skip,
 )
+from mcpagg_runtime.messages.protocol import CAPABILITIES_KEY, VERSION_KEY
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
@@ -142,6 +143,12 @@ class Message:
         return shaped or (self.is_versioned and (problem is not None or "result" in self.members))
 
     @property
+    def is_enveloped(self) -> bool:
+        """Whether it is of the revision without handshakes: it says who asks."""
+        meta = self.params.get("_meta")
+        return type(meta) is dict and (VERSION_KEY in meta or CAPABILITIES_KEY in meta)
+
+    @property
     def contradiction(self) -> str:
         """Why nobody can tell what it says, "" where that is clear."""
         if self.repeats:
@@ -253,26 +260,22 @@ def decode(line: bytes) -> str:
         raise Malformed(f"not UTF-8 at byte {problem.start}") from None
 
 
-def read_message(text: str, line: bytes = b"") -> Message:
+def read_message(text: str, line: bytes = b"", room: int = -1) -> Message:
     """Read one message from its text; `line` is that in ASCII, where it has nothing else.
+
+    It is read `room` calls deeper than it need be, negative for as many as it takes. From Python
+    3.12 on only calls of C code count for that, such as `map`.
 
     Raises:
         NotAnObject: it is JSON, but no object.
         Malformed: it is not JSON, or nests deeper than the interpreter goes.
     """
     size = len(text)
-    if size < 2 * SHALLOW or (size < LARGE and text.count("{") + text.count("[") < SHALLOW):
-        return _read_below(0, text, line)
-    return _read_below(ROOM, text, line)
-
-
-def _read_below(room: int, text: str, line: bytes) -> Message:
-    """Read a message so many calls deeper.
-
-    From Python 3.12 on only calls of C code count for that, such as `map`.
-    """
-    if room:
-        return next(map(_read_below, (room - 1,), (text,), (line,)))
+    if room < 0 and size >= 2 * SHALLOW:
+        is_shallow = size < LARGE and text.count("{") + text.count("[") < SHALLOW
+        room = 0 if is_shallow else ROOM
+    if room > 0:
+        return next(map(read_message, (text,), (line,), (room - 1,)))
     start = 0
     if not text.startswith("{"):
         start = skip(text, 0)

@@ -1,1 +1,1 @@
-"""What the revision of 2026-07-28 needs, on either side."""
+"""The revision of 2026-07-28 at both edges; no I/O."""

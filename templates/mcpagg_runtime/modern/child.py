@@ -43,7 +43,7 @@ from mcpagg_runtime.messages.protocol import (
 from mcpagg_runtime.modern.results import MODERN_MEMBERS, legacy_result
 from mcpagg_runtime.modern.subscriptions import Streams
 from mcpagg_runtime.servers.effects import FOREVER
-from mcpagg_runtime.servers.unmatched import FIRST_ID, AnsweredNotifications, unmatched_answers
+from mcpagg_runtime.servers.unmatched import FIRST_ID, AnsweredNotifications
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
@@ -311,7 +311,7 @@ class ModernChildPort:
 
     def _unmatched(self, said: Message | Fragment) -> None:
         """End what an answer that matches no request may be to."""
-        for answer in unmatched_answers(said, self._owed(), self._connection.name):
+        for answer in self._connection.unmatched(said, self._owed()):
             self._answered(answer)
 
     def _answered(self, message: Message) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.clients.client import ModernRequest, is_enveloped
+from mcpagg_runtime.clients.client import ModernRequest
 from mcpagg_runtime.clients.clients import attributed
 from mcpagg_runtime.lists.differences import same
 from mcpagg_runtime.messages.jsontext import Json, Malformed, edited, elements, obj, parse, place_of
@@ -210,8 +210,7 @@ class PendingCall:
     def resume(self, retry: ModernRequest) -> None:
         """Go on, with the answers that the client brings."""
         asking = self.request
-        asking.connection = retry.connection
-        asking.resume(retry.message)
+        asking.resume(retry.connection, retry.message)
         for number, text in self._answers():
             del self._asked[number]
             if self.is_known:
@@ -263,7 +262,7 @@ class ModernClients:
             return self._cancel(client, message)
         if message.id is None or message.method in (None, "initialize"):
             return False
-        if not is_enveloped(message):
+        if not message.is_enveloped:
             return False
         first = client.starter is None
         asking = ModernRequest(client, message)

@@ -1,1 +1,1 @@
-"""What was decided when the file was compiled: its tables, names and addresses."""
+"""What the compiler decided: tables, names, URIs."""

@@ -1,1 +1,1 @@
-"""Processes, threads and pipes: how they are started, read, written to and ended."""
+"""Processes, threads and pipes."""

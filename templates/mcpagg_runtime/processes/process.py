@@ -98,7 +98,10 @@ class Process:
 
     def send(self, *messages: Message) -> None:
         """Write messages to its stdin, now or as soon as it reads; never waits."""
-        self.writer.send(*[piece for message in messages for piece in message.pieces()])
+        pieces: list[bytes | memoryview] = []
+        for message in messages:
+            pieces += message.pieces()
+        self.writer.send(*pieces)
 
     def detach(self) -> None:
         """Ignore what still comes of it, and do not report its end: it is ended on purpose."""

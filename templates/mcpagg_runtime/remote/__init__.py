@@ -1,1 +1,1 @@
-"""What servers behind a URL need."""
+"""Servers behind a URL."""

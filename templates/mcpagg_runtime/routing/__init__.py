@@ -1,1 +1,1 @@
-"""The core: which server a message of a client is for, and which client one of a server."""
+"""The core: which server a message of a client is for."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.clients.client import is_enveloped
 from mcpagg_runtime.messages.jsontext import Malformed
 from mcpagg_runtime.messages.message import failure, read_messages
 from mcpagg_runtime.messages.protocol import BATCH_VERSION, MODERN
@@ -44,7 +43,9 @@ class Core:
         dispatching: Dispatching = Dispatch,
     ) -> None:
         """`clock` gives seconds that never run backwards, `mint` a text that nobody can guess."""
-        self.effects = Effects(clock)
+        self.effects = Effects(clock, self._admit)
+        self.taken = self.effects.taken
+        """Returns what is to be done about the events since this was last asked."""
         self.router = Router(answers, self.effects, dispatching)
         self.children = self.router.children
         self._mint = mint
@@ -56,15 +57,8 @@ class Core:
         """No deadline is due before this time; `tick` wants to be called then."""
         return self.effects.alarm
 
-    def taken(self) -> list[Action]:
-        """Return what is to be done about the events since this was last asked."""
-        effects = self.effects
-        if effects.left:
-            effects.settle()
-        if effects.starts_due:
-            effects.starts_due = False
-            self.router.admit()
-        return effects.taken()
+    def _admit(self) -> None:
+        self.router.admit()
 
     # Clients
 
@@ -119,7 +113,7 @@ class Core:
     def _is_modern(self, client: Client, message: Message) -> bool:
         """Give a message to the port of modern clients, if it is for that; return whether it is."""
         if self.modern is None:
-            if not is_enveloped(message) or message.id is None or message.method == "initialize":
+            if not message.is_enveloped or message.id is None or message.method == "initialize":
                 return False
             from mcpagg_runtime.modern.client import ModernClients
 

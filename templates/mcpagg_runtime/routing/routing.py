@@ -73,9 +73,11 @@ class Dispatch:
 
         `children` stand for their servers: the call is for the instance that its client has.
         """
-        first, *others = [self.serving(call.client, child.name) for child in children]
+        client, servers = call.client, self._servers
+        first = servers[children[0].name].serving(client)
         self._register(call, first)
-        if others:
+        if children[1:]:
+            others = [servers[child.name].serving(client) for child in children[1:]]
             call.others = [child.calls.submit for child in others]
         first.calls.submit(call)
 

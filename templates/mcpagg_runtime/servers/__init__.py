@@ -1,1 +1,1 @@
-"""One server: its instances, its connection, its life, calls and requests."""
+"""One server: its instances, its connection, its state, its calls."""

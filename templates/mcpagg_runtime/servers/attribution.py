@@ -30,7 +30,8 @@ class FirstCalls:
     def __init__(self) -> None:
         self._called: set[tuple[str, str]] = set()
         """(method, the child's own name) of what has been called."""
-        self._alone: Call | None = None
+        self.alone: Call | None = None
+        """The one that goes alone now."""
         self.until = FOREVER
         """When the moment of the one that is alone is over."""
 
@@ -42,11 +43,11 @@ class FirstCalls:
         """Whether a call has to wait for one of another party."""
         if self.until <= now:
             self.end()
-        if self._alone is None or call.path != ("name",):
+        if self.alone is None or call.path != ("name",):
             return False
         if (call.method, call.original) in self._called:
             return False
-        return call.client.party is not self._alone.client.party
+        return call.client.party is not self.alone.client.party
 
     def note(self, call: Call, now: float) -> None:
         """A call of a client that can be asked is sent.
@@ -54,19 +55,19 @@ class FirstCalls:
         Only what is on a list: of URIs, clients make up any number.
         """
         is_first = call.path == ("name",) and (call.method, call.original) not in self._called
-        if is_first and self._alone is None:
-            self._alone, self.until = call, now + ALONE_SECONDS
+        if is_first and self.alone is None:
+            self.alone, self.until = call, now + ALONE_SECONDS
 
     def ended(self, call: Call) -> None:
         """A call has been answered, or taken back."""
-        if call is self._alone:
+        if call is self.alone:
             self.end()
 
     def end(self) -> None:
         """Let no call be alone any longer."""
-        if self._alone is not None:
-            self._called.add((self._alone.method, self._alone.original))
-        self._alone, self.until = None, FOREVER
+        if self.alone is not None:
+            self._called.add((self.alone.method, self.alone.original))
+        self.alone, self.until = None, FOREVER
 
 
 class LateCalls:

@@ -184,7 +184,7 @@ class CallQueue:
             self._lifecycle.touch()
         self._connection.forward(call)
         self._requests.sent(call)
-        if self._requests.deferred and METHODS.get(call.method, OTHER).kind:
+        if self._requests.deferred.waiting and METHODS.get(call.method, OTHER).kind:
             self._requests.ask_deferred(call.client)
 
     # From the child to the client
@@ -194,15 +194,17 @@ class CallQueue:
         connection = self._connection
         if self._may_sleep:
             self._lifecycle.touch()
-        self._requests.first_calls.ended(connection.calls[number])
+        call = connection.calls[number]
+        if call is self._requests.first_calls.alone:
+            self._requests.first_calls.end()
         if message.is_error:
-            call = connection.calls.pop(number)
+            del connection.calls[number]
             if call.is_settled_by(message.code):
                 call.others, call.refusal = [], ""
             self._refused(call, message.raw("error"), unknown=message.code in UNKNOWN_CODES)
         else:
-            message = self._origins.note_result(message, connection.name)
-            call = connection.calls[number]
+            if self._origins.are_asked_for:
+                message = self._origins.note_result(message, connection.name)
             if call.client.is_modern and self._lifecycle.era == LEGACY:
                 message = _unasking(message)
             passed = call.succeeded(connection.name, message)

@@ -206,6 +206,7 @@ class Child:
         self.lists.tick(now)
         self.calls.time_out(now)
         self.connection.give_up(now)
+        self.connection.ask_next()
         for call in self.requests.give_up(now, awaited=self.calls.any_waits):
             self.withdraw(call, lambda number: obj(requestId=number))
             self.calls.fail(call, NOT_KNOWN)
@@ -271,7 +272,8 @@ class Child:
         """Take an answer. One to nothing in flight is late, to a call that was cancelled."""
         number, connection = message.number, self.connection
         if number in connection.calls:
-            connection.unasked.settled()
+            if connection.unasked.unanswered:
+                connection.unasked.settled()
             self.calls.answered(number, connection.unmasked(message))
         elif connection.answered(message):
             self._send_on()
@@ -280,6 +282,8 @@ class Child:
             self.calls.flush()
         else:
             self._end(connection.ended_by(message))
+        if connection.alone:
+            connection.ask_next()
 
     def _end(self, answers: Iterable[Message]) -> None:
         for answer in answers:

@@ -243,6 +243,10 @@ class Connection:
         self.effects = effects
         self.calls: dict[int, Call] = {}
         self.own: dict[int, OwnRequest] = {}
+        self.unclear: set[int] = set()
+        """The ids of requests that an answer has ended which may be to another one."""
+        self.alone: list[Callable[[], None]] = []
+        """Each makes a request of the own, once no other one is in flight."""
         self.unasked = AnsweredNotifications()
         self._last_id = FIRST_ID - 1
         self._legacy = LegacyChildPort(child, effects, receive)
@@ -255,6 +259,7 @@ class Connection:
     def clear(self) -> None:
         """Forget one life."""
         self.calls, self.own = {}, {}
+        self.unclear, self.alone = set(), []
         self.unasked = AnsweredNotifications()
         self.port = self._legacy
 
@@ -268,7 +273,8 @@ class Connection:
 
     def send(self, message: Message) -> None:
         """Send the child a message."""
-        self.unasked.told(message.method)
+        if not message.id_text:
+            self.unasked.told(message.method)
         masked = message if self._masks is None else self._masks.to_child(message)
         self.port.deliver(masked)
 
@@ -278,7 +284,7 @@ class Connection:
 
     def forward(self, call: Call) -> None:
         """Send the child a call."""
-        number = self.mint()
+        self._last_id = number = self._last_id + 1
         self.calls[number] = call
         self.send(call.sent_as(number))
 
@@ -306,6 +312,15 @@ class Connection:
         self.own[number] = OwnRequest(finish, prepare, self.effects.arm(deadline))
         self.send(request(number, method, params))
         return number
+
+    def ask_alone(self, ask: Callable[[], None]) -> None:
+        """Have a request of the own made as soon as no other one is in flight."""
+        self.alone.append(ask)
+
+    def ask_next(self) -> None:
+        """Make such a request, if it is its turn."""
+        while self.alone and not self.owed():
+            self.alone.pop(0)()
 
     def read(self, line: bytes, redact: Callable[[str], str], request: int = 0) -> Received:
         """Read a line of the child, for the port; the lock need not be held.
@@ -357,7 +372,14 @@ class Connection:
             return [said] if said.number in self.owed() else []  # else it is late
         else:
             is_unmatched = said.is_response and not self.unasked.takes(said)
-        return unmatched_answers(said, self.owed(), self.name) if is_unmatched else []
+        return self.unmatched(said, self.owed()) if is_unmatched else []
+
+    def unmatched(self, said: Message | Fragment, in_flight: set[int]) -> list[Message]:
+        """Return what the requests in flight are answered with; see `unmatched_answers`."""
+        answers = unmatched_answers(said, in_flight, self.name)
+        if len(answers) > 1:
+            self.unclear.update([answer.number for answer in answers])
+        return answers
 
     def say(self, text: str) -> None:
         """Write a line about the child on standard error."""

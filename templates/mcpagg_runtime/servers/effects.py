@@ -35,13 +35,17 @@ FOREVER = float("inf")
 class Effects:
     """The actions that follow from the event in hand; whoever decides something has it."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, clock: Callable[[], float], admit: Callable[[], None] = lambda: None
+    ) -> None:
+        """`admit` starts the children that are queued, as many as may start."""
         self.clock = clock
         """Gives seconds that never run backwards."""
         self.alarm = FOREVER
         """No deadline is due before this time; `tick` wants to be called then."""
         self.starts_due = False
         """Whether a queued child may be due to start: a state has changed, or a call waits."""
+        self._admit = admit
         self.actions: list[Action] = []
         """What is to be done, in order."""
         self.is_urgent = False
@@ -108,7 +112,11 @@ class Effects:
         self.alarm = FOREVER
 
     def taken(self) -> list[Action]:
-        """Return what is to be done, and begin anew."""
-        actions, self.actions = self.actions, []
-        self.is_urgent = False
+        """Return what is to be done about the events since this was last asked."""
+        if self.left:
+            self.settle()
+        if self.starts_due:
+            self.starts_due = False
+            self._admit()
+        actions, self.actions, self.is_urgent = self.actions, [], False
         return actions

@@ -57,7 +57,7 @@ class Instances:
         """The one that stands for the server where no client is in question."""
         self._shared = {self.main.era: self.main}
         """{era of clients: the instance that they share}."""
-        self._own: dict[Client, Child] = {}
+        self.own: dict[Client, Child] = {}
         """{party: the instance that it was given}; a party has no other one then."""
         self._silent: Child | None = None
         """The one of the clients that can be asked nothing, None as long as they need none."""
@@ -75,7 +75,7 @@ class Instances:
     def __iter__(self) -> Iterator[Child]:
         """All instances."""
         silent = [] if self._silent is None else [self._silent]
-        children = [*self._shared.values(), *silent, *self._own.values(), *self._spare]
+        children = [*self._shared.values(), *silent, *self.own.values(), *self._spare]
         return iter(dict.fromkeys(children))
 
     @property
@@ -106,25 +106,26 @@ class Instances:
 
     def of(self, client: Client) -> Child:
         """Return the instance whose notifications a client gets."""
-        return self._own.get(client.party) or self.shared(client)
+        return self.own.get(client.party) or self.shared(client)
 
     def serving(self, client: Client) -> Child:
         """Return the instance that the next call of a client is for."""
-        shared, party = self.shared(client), client.party
-        if shared.era == MODERN:
+        shared = self.shared(client) if self._speaks_both else self.main
+        party = client.party
+        if shared.lifecycle.era == MODERN:
             return shared
-        if party in self._own:
-            return self._own[party]
+        if party in self.own:
+            return self.own[party]
         if not self._asks or self._is_free_for(party) or shared.lifecycle.is_down_for_good:
             self._users.add(party)
             return shared
         if not can_be_asked(client):
-            self._own[party] = self._unasking()
+            self.own[party] = self._unasking()
         elif (failed := self._lately_failed()) is not None:
             return failed
         else:
-            self._own[party] = self._another(party)
-        return self._own[party]
+            self.own[party] = self._another(party)
+        return self.own[party]
 
     def _lately_failed(self) -> Child | None:
         """Return the instance that says why none is started now, None if one may be."""
@@ -143,10 +144,10 @@ class Instances:
         if spare is not None and party.is_modern:
             del self._spare[spare]
             return spare
-        private = set(self._own.values()) - {*self._shared.values(), self._silent}
+        private = set(self.own.values()) - {*self._shared.values(), self._silent}
         if len(private) + len(self._spare) < MAXIMUM_INSTANCES:
             return Child(self.name, self, *self._parts, era=LEGACY)
-        owners = list(self._own.values())
+        owners = list(self.own.values())
         return min(sorted(private, key=owners.index), key=owners.count)
 
     def _unasking(self) -> Child:
@@ -158,7 +159,7 @@ class Instances:
 
     def owners(self, child: Peer) -> list[Client]:
         """Return the parties that an instance was given to."""
-        return [party for party, own in self._own.items() if own is child]
+        return [party for party, own in self.own.items() if own is child]
 
     def sole_user(self, child: Peer) -> Client | None:
         """Return the party that alone has ever used an instance and is here, None for none."""
@@ -169,8 +170,8 @@ class Instances:
 
     def asked(self, child: Peer, method: str, party: Client) -> None:
         """A legacy instance asks a party something in a call: it stays with that party."""
-        if method in ASKED_IN_CALLS and party not in self._own and not self.owners(child):
-            self._own[party] = next(one for one in self if one is child)
+        if method in ASKED_IN_CALLS and party not in self.own and not self.owners(child):
+            self.own[party] = next(one for one in self if one is child)
 
     def note_asking(self, method: str, calls: Collection[Call]) -> None:
         """A legacy instance asks something while it has these calls in hand.
@@ -204,7 +205,7 @@ class Instances:
         if client in self._users:
             self._users.remove(client)
             self._is_used |= not client.is_modern
-        child = self._own.pop(client, None)
+        child = self.own.pop(client, None)
         kept = (None, self._silent, *self._shared.values())
         if child is None or child in kept or self.owners(child):
             return

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.lists.catalogue import KINDS, SKILLS, TEMPLATES, TOOLS
+from mcpagg_runtime.lists.catalogue import KINDS, TOOLS
 from mcpagg_runtime.lists.differences import Difference, differs, drift, drift_text
 from mcpagg_runtime.lists.listing import Listing, listed
 from mcpagg_runtime.messages.jsontext import Malformed
-from mcpagg_runtime.messages.protocol import METHOD_NOT_FOUND, METHODS, MODERN, OTHER, PAGES
-from mcpagg_runtime.plan.uri_templates import fits, is_within, qualified_unit
+from mcpagg_runtime.messages.protocol import METHOD_NOT_FOUND, MODERN, PAGES
 from mcpagg_runtime.servers.effects import FOREVER
+from mcpagg_runtime.servers.withheld import Withheld
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -54,6 +54,8 @@ class Reading:
         """What has come so far."""
         self._catalogue = catalogue
         self._is_taken = False
+        self.is_repeated = False
+        """Whether a page was asked for again, since nobody knew whose answer ended it."""
         self.fault = ""
         """Why there is no list in an answer, "" if there is."""
         self.number = 0
@@ -136,8 +138,8 @@ class ListReader:
         """Whether it was held against the snapshot, and no change announced since that matters."""
         self.drift = ""
         """How it differs from the snapshot."""
-        self.refused: dict[str, str] = {}
-        """{name that a client may use: why that is withheld}."""
+        self.withheld = Withheld(self._catalogue, self._server, {})
+        """What is withheld of it."""
         self.give_up_at = FOREVER
         """Until when calls wait for it to be compared."""
         self._reading: Reading | None = None
@@ -221,6 +223,10 @@ class ListReader:
 
     def _answered(self, reading: Reading, answer: Message) -> None:
         """Take one page of the list; ask for the next, or compare."""
+        if answer.number in self._connection.unclear and not reading.is_repeated:
+            reading.is_repeated = True
+            self._connection.ask_alone(lambda: self._ask_again(reading))
+            return
         if answer.is_error:
             # Declared and not there is as good as empty; resources often have no templates.
             if self.kind is TOOLS or answer.code != METHOD_NOT_FOUND:
@@ -240,6 +246,11 @@ class ListReader:
         self._say(self.kind.method, faults[0] + more if faults else "")
         self._compare(listed(reading.listing.items, self._catalogue, self._connection))
 
+    def _ask_again(self, reading: Reading) -> None:
+        """Ask for the same page once more, unless nobody waits for it by now."""
+        if reading is self._reading:
+            reading.ask(self._connection, self._answered)
+
     def _unread(self, problem: str) -> None:
         """Go on without a list that the child does not give: it costs that list alone."""
         self._end_reading()
@@ -248,7 +259,8 @@ class ListReader:
         if self._guarded:
             # What cannot be compared may have changed.
             what += f" to compare ({problem})"
-            self._withhold(dict.fromkeys(self._catalogue.recorded(self._server), what))
+            reasons = dict.fromkeys(self._catalogue.recorded(self._server), what)
+            self.withheld = Withheld(self._catalogue, self._server, reasons)
             self._serve([])
             self._say(self.kind.name, f"{what}; its snapshot is withheld")
         else:
@@ -290,25 +302,15 @@ class ListReader:
             how = dict.fromkeys(difference.added, "is new")
             how.update(dict.fromkeys(difference.changed, "changed"))
             what, since = f"has a {self.kind.name[:-1]}", "since this proxy was compiled"
-            self._withhold(
-                {
-                    item: f"{what} '{item.original}' that {how[item.original]} {since}"
-                    for item in items
-                    if item.original in how
-                }
-            )
+            reasons = {
+                item: f"{what} '{item.original}' that {how[item.original]} {since}"
+                for item in items
+                if item.original in how
+            }
+            self.withheld = Withheld(self._catalogue, self._server, reasons)
             gone = {*difference.changed, *difference.removed}
             recorded = self._catalogue.recorded(self._server)
             self._serve([item for item in recorded if item.original not in gone])
-
-    def _withhold(self, reasons: Mapping[Item, str]) -> None:
-        """Refuse these items from now on, by any name that clients may use for them."""
-        named = self.kind.key == "name"
-        self.refused = {
-            name: reason
-            for item, reason in reasons.items()
-            for name in ((item.exposed, item.portable) if named else (item.original,))
-        }
 
     def _serve(self, items: list[Item]) -> None:
         """Serve a list from now on, and tell clients if theirs is another one than before.
@@ -352,27 +354,6 @@ class ListReader:
         if text and text != self._said.get(about):
             self._connection.say(text)
         self._said[about] = text
-
-    def withheld(self, method: str, name: str) -> str | None:
-        """Return why what a client asks for by `name` is withheld, None if it is not."""
-        is_meant = self.kind.name in METHODS.get(method, OTHER).lists
-        for refused, reason in self.refused.items() if is_meant else ():
-            if name == refused or self._is_part(name, refused):
-                return reason
-        return None
-
-    def _is_part(self, uri: str, refused: str) -> bool:
-        """Whether a URI is of a template that is withheld, or in the folder of such a skill.
-
-        A skill that is served may lie within that.
-        """
-        if self.kind is TEMPLATES:
-            return fits(refused, uri)
-        if self.kind is not SKILLS or not is_within(uri, qualified_unit(refused)):
-            return False
-        served = [qualified_unit(item.original) for item in self._catalogue.served(self._server)]
-        around = [folder for folder in served if is_within(uri, folder)]
-        return all(len(folder) <= len(qualified_unit(refused)) for folder in around)
 
 
 class Lists:
@@ -429,5 +410,6 @@ class Lists:
 
     def withheld(self, method: str, name: str) -> str | None:
         """Return why what a client asks for by `name` is withheld, None if it is not."""
-        reasons = [reader.withheld(method, name) for reader in self if reader.refused]
+        held = [reader.withheld for reader in self if reader.withheld.reasons]
+        reasons = [withheld.reason(method, name) for withheld in held]
         return next((reason for reason in reasons if reason is not None), None)

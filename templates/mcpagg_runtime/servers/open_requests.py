@@ -15,7 +15,7 @@ from mcpagg_runtime.messages.protocol import CANCELLED, INTERNAL_ERROR, PROGRESS
 from mcpagg_runtime.servers.effects import FOREVER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from mcpagg_runtime.clients.client import Client
     from mcpagg_runtime.clients.clients import Clients
@@ -66,18 +66,12 @@ class OpenRequests:
         self._lifecycle = lifecycle
         self._send_on = send_on
         self._several = several
-        self._pending: list[ServerRequest] = []
-
-    def __iter__(self) -> Iterator[ServerRequest]:
-        return iter(self._pending)
-
-    def __len__(self) -> int:
-        return len(self._pending)
+        self.pending: list[ServerRequest] = []
 
     def ask(self, client: Client, message: Message) -> None:
         """Ask a client what the child has sent."""
         asked = ServerRequest(client, message)
-        self._pending.append(asked)
+        self.pending.append(asked)
         token = {"progressToken": str(asked.number)} if asked.token else {}
         method, name = message.method or "", self._connection.name
         params = attributed(method, message.json("params"), name, self._several, token)
@@ -92,7 +86,7 @@ class OpenRequests:
     def overdue(self, now: float, *, awaited: bool) -> list[ServerRequest]:
         """Return those whose time is up; none of them has a limit where no call is `awaited`."""
         late = []
-        for asked in [one for one in self._pending if one.deadline < FOREVER]:
+        for asked in [one for one in self.pending if one.deadline < FOREVER]:
             if not awaited:
                 asked.deadline = FOREVER
             elif asked.deadline > now:
@@ -119,12 +113,12 @@ class OpenRequests:
             self._connection.send(notification(PROGRESS, params.text))
 
     def _find(self, client: Client, number: int) -> ServerRequest | None:
-        asked = [one for one in self._pending if one.client is client and one.number == number]
+        asked = [one for one in self.pending if one.client is client and one.number == number]
         return asked[0] if asked else None
 
     def close(self, asked: ServerRequest) -> None:
         """Forget a request: calls that waited for that may go."""
-        self._pending.remove(asked)
+        self.pending.remove(asked)
         self._connection.effects.later(self._send_on)
 
     def end(self, asked: ServerRequest, params: str = "{}") -> None:
@@ -135,7 +129,7 @@ class OpenRequests:
 
     def take_from(self, client: Client) -> list[ServerRequest]:
         """Forget, and return, what a client was asked that will not answer it."""
-        taken = [asked for asked in self._pending if asked.client is client]
+        taken = [asked for asked in self.pending if asked.client is client]
         for asked in taken:
             self.close(asked)
         return taken
@@ -157,10 +151,7 @@ class DeferredRequests:
     def __init__(self, lifecycle: Lifecycle, clients: Clients) -> None:
         self._lifecycle = lifecycle
         self._clients = clients
-        self._deferred: list[Message] = []
-
-    def __len__(self) -> int:
-        return len(self._deferred)
+        self.waiting: list[Message] = []
 
     def takes(self, message: Message) -> bool:
         """Keep a request that can wait for such a call; return whether it can."""
@@ -168,7 +159,7 @@ class DeferredRequests:
         started = starter is not None and starter.connection in self._clients
         may_wait = started and starter not in self._clients and message.method == "roots/list"
         if may_wait:
-            self._deferred.append(message)
+            self.waiting.append(message)
         return may_wait
 
     def taken_for(self, client: Client) -> list[Message]:
@@ -176,13 +167,13 @@ class DeferredRequests:
         starter = self._lifecycle.client
         if starter is None or starter.connection is not client.connection:
             return []
-        taken, self._deferred = self._deferred, []
+        taken, self.waiting = self.waiting, []
         return taken
 
     def withdraw(self, key: object) -> None:
         """Forget the request with this id: the child no longer wants an answer."""
-        self._deferred = [one for one in self._deferred if one.id != key]
+        self.waiting = [one for one in self.waiting if one.id != key]
 
     def clear(self) -> None:
         """Forget all."""
-        self._deferred.clear()
+        self.waiting.clear()

@@ -91,12 +91,13 @@ class ServerRequests:
     @property
     def are_open(self) -> bool:
         """Whether a request is not answered yet."""
-        return bool(len(self.open) or self.held)
+        return bool(self.open.pending or self.held)
 
     @property
     def _is_full(self) -> bool:
         """Whether so many requests are open that the child is to ask nothing more."""
-        return len(self.open) + len(self.held) + len(self.deferred) >= MAXIMUM_OPEN_REQUESTS
+        asked = len(self.open.pending) + len(self.held) + len(self.deferred.waiting)
+        return asked >= MAXIMUM_OPEN_REQUESTS
 
     # Whom a request is for
 
@@ -165,7 +166,7 @@ class ServerRequests:
 
     def _at_work(self, calls: list[Call]) -> list[Call]:
         """Return those calls that do not wait for an answer of their client."""
-        asked = Counter(one.client for one in self.open)
+        asked = Counter(one.client for one in self.open.pending)
         own = Counter(call.client for call in calls)
         return [call for call in calls if own[call.client] > asked[call.client]]
 
@@ -219,22 +220,25 @@ class ServerRequests:
         """
         if self._lifecycle.era != LEGACY:
             return False
-        now, party = self._connection.effects.clock(), call.client.party
-        if self._instances.owners(self._connection.child):
+        if self._instances.own and self._instances.owners(self._connection.child):
             self.first_calls.forget()  # it asks: where parties share it, each call goes alone
+        if not (self.first_calls.alone or self.held or self.open.pending):
+            return False
+        now, party = self._connection.effects.clock(), call.client.party
         if self.first_calls.holds_back(call, now):
             return True
         if self.held:
             in_hand = self._connection.calls.values()
             return party not in {one.client.party for one in in_hand}
-        in_calls = [one for one in self.open if one.message.method in ASKED_IN_CALLS]
+        in_calls = [one for one in self.open.pending if one.message.method in ASKED_IN_CALLS]
         foreign = [one for one in in_calls if one.client.party is not party]
         self.open.limit(foreign, now)
         return bool(foreign)
 
     def sent(self, call: Call) -> None:
         """A call is sent."""
-        if self._lifecycle.era == LEGACY and can_be_asked(call.client):
+        client = call.client
+        if client.capabilities and self._lifecycle.era == LEGACY and can_be_asked(client):
             effects = self._connection.effects
             self.first_calls.note(call, effects.clock())
             effects.arm(self.first_calls.until)
@@ -282,7 +286,7 @@ class ServerRequests:
             return
         self.deferred.withdraw(key)
         self.held = [one for one in self.held if one.message.id != key]
-        found = [asked for asked in self.open if asked.message.id == key]
+        found = [asked for asked in self.open.pending if asked.message.id == key]
         if found:
             self.open.end(found[-1], message.params_text)
 
@@ -308,5 +312,5 @@ class ServerRequests:
         self.deferred.clear()
         self.held = []
         self.first_calls, self.late = FirstCalls(), LateCalls(self._connection.effects)
-        for asked in [*self.open]:
+        for asked in [*self.open.pending]:
             self.open.end(asked)

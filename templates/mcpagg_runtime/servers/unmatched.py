@@ -67,24 +67,24 @@ class AnsweredNotifications:
     https://www.jsonrpc.org/specification#notification
     """
 
-    __slots__ = ("_has_answered", "_unanswered")
+    __slots__ = ("_has_answered", "unanswered")
 
     def __init__(self) -> None:
         self._has_answered = False
         """Whether the server has answered one."""
-        self._unanswered = 0
+        self.unanswered = 0
         """How many it was sent that it may answer yet."""
 
     def told(self, method: str | None) -> None:
         """Note what the server is sent: the end of the handshake is what shows how it is."""
         is_one = method is not None and method.startswith("notifications/")
         if method == INITIALIZED or (is_one and self._has_answered):
-            self._unanswered += 1
+            self.unanswered += 1
 
     def settled(self) -> None:
         """Note that the server has answered a request: it answers in order."""
         if not self._has_answered:
-            self._unanswered = 0
+            self.unanswered = 0
 
     def takes(self, message: Message) -> bool:
         """Whether an answer without an id of ours is to a notification.
@@ -98,8 +98,8 @@ class AnsweredNotifications:
             may_be = message.code in (METHOD_NOT_FOUND, INVALID_REQUEST)
         else:
             is_named, may_be = False, not message.value("result")
-        if not is_named and not (may_be and self._unanswered):
+        if not is_named and not (may_be and self.unanswered):
             return False
         self._has_answered = True
-        self._unanswered = max(self._unanswered - 1, 0)
+        self.unanswered = max(self.unanswered - 1, 0)
         return True

@@ -1,1 +1,1 @@
-"""Serving on stdio: the engine that carries out what the core wants done."""
+"""Serving on stdio: the engine carries out what the core wants done."""

@@ -276,8 +276,12 @@ class Engine:
             if effects.is_urgent:
                 reached |= self.perform()
         reached |= self.perform()
-        sinks = [self._sinks[peer] for peer in reached if peer in self._sinks]
-        return [sink for sink in sinks if not sink.has_room()]
+        unread = []
+        for peer in reached:
+            sink = self._sinks.get(peer)
+            if sink is not None and not sink.has_room():
+                unread.append(sink)
+        return unread
 
     def _tick(self) -> float:
         """Do what is due; return when the next thing is. The lock is held."""

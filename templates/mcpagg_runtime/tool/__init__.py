@@ -1,1 +1,1 @@
-"""The command line of the emitted file."""
+"""The command line of the emitted file, and its class `Aggregator`."""
