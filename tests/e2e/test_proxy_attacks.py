@@ -190,7 +190,7 @@ def test_a_group_that_was_seen_gone_is_never_signalled_again(
     child = module.Process(
         spawn(launch), lambda *lines, request=0: [], lambda reason, words: ended.put(reason)
     )
-    child.read()
+    child.read_to_end()
     child.close()
     assert ended.get(timeout=TIMEOUT) == "exited with status 0"
     sent: list[int] = []

@@ -268,9 +268,9 @@ class Stateless:
         self._check(exchange, message)
         reply = ResponseWriter(exchange)
 
-        def receive(said: Message) -> None:
-            reply.put(said)
-            if said.method is None:
+        def receive(message: Message) -> None:
+            reply.put(message)
+            if message.method is None:
                 reply.end()
 
         client = self._bridge.client(receive)

@@ -123,7 +123,7 @@ class Process:
         if start_thread(work, *arguments) is None:
             self.kill()
 
-    def read(self) -> None:
+    def read_to_end(self) -> None:
         """Pass on the lines of stdout until it ends; then end the child."""
         lines = Lines(self._on_line_too_long)
         is_wide = False

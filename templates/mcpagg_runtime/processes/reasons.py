@@ -215,16 +215,16 @@ def key_lines(lines: Sequence[str], most: int, is_whole: bool) -> list[str]:
     if len(lines) <= most:
         return list(lines)
     reasons = [number for number, line in enumerate(lines) if _gives_reason(line)]
-    kept = {*reasons[:REASON_LINES], *range(FIRST_LINES if is_whole else 0)}
-    kept.update(range(len(lines) - most + len(kept), len(lines)))
-    shown: list[str] = []
+    chosen = {*reasons[:REASON_LINES], *range(FIRST_LINES if is_whole else 0)}
+    chosen.update(range(len(lines) - most + len(chosen), len(lines)))
+    result: list[str] = []
     before = 0
-    for number in sorted(kept):
-        if shown and number > before + 1:
-            shown.append(GAP)
-        shown.append(lines[number])
+    for number in sorted(chosen):
+        if result and number > before + 1:
+            result.append(GAP)
+        result.append(lines[number])
         before = number
-    return shown
+    return result
 
 
 def _gives_reason(line: str) -> bool:

@@ -152,7 +152,7 @@ class RemoteConnection:
             self._handshake.done.set()
             self._session.stop()
 
-    def read(self) -> None:
+    def read_to_end(self) -> None:
         """Read what belongs to no request, until the connection closes."""
         self._session.listen()
         self._closing.wait()

@@ -127,8 +127,8 @@ class StaticAnswers:
         result = self._result(line, method, params)
         if result is None:
             return None
-        shown = quote(identifier) if type(identifier) is str else str(identifier)
-        return f'{{"jsonrpc":"2.0","id":{shown},"result":{result}}}\n'.encode()
+        id_text = quote(identifier) if type(identifier) is str else str(identifier)
+        return f'{{"jsonrpc":"2.0","id":{id_text},"result":{result}}}\n'.encode()
 
     def _result(self, line: bytes, method: str, params: dict[str, Any]) -> str | None:
         if method == "initialize":
@@ -151,7 +151,7 @@ class StaticAnswers:
         return initialize_result(version, tables["capabilities"], info, instructions)
 
     def _list(self, kind: str, member: str, key: str, label: str) -> str:
-        shown = []
+        items = []
         column = 1 if self.spelling == "portable" else 0
         routes, _ = scan(self.tables[kind], 0)
         for server, rows in routes.items():
@@ -160,8 +160,8 @@ class StaticAnswers:
             hidden = () if self.capable else facts.get("conditional", ())
             for own, names, head, tail in cut_list(text, key, label, server, rows):
                 if own not in hidden:
-                    shown.append(head + quote(names[column]) + tail)
-        return list_result(member, shown)
+                    items.append(head + quote(names[column]) + tail)
+        return list_result(member, items)
 
 
 def is_set(name: str) -> bool:

@@ -49,11 +49,11 @@ def log_name(name: str) -> str:
     return ("_" if device in DEVICES else "") + "".join(letters) + ".log"
 
 
-def open_log_at(plan: Plan, path: str, taken: tuple[int, ...], with_calls: bool) -> Log:
+def open_log_at(plan: Plan, path: str, protocol: tuple[int, ...], with_calls: bool) -> Log:
     """Open a log; see `_opened`."""
     message = f"{plan.name}: cannot write the log {path} any more"
     writer = Writer(
-        _opened(path, taken),
+        _opened(path, protocol),
         private=False,
         on_broken=lambda: start_thread(print_error, message),  # in a thread: stderr may block
         on_overflow=lambda waiting: None,
@@ -61,8 +61,8 @@ def open_log_at(plan: Plan, path: str, taken: tuple[int, ...], with_calls: bool)
     return Log(writer, with_calls)
 
 
-def _opened(path: str, taken: tuple[int, ...]) -> int:
-    """Open a log. `taken` are the descriptors of the protocol.
+def _opened(path: str, protocol: tuple[int, ...]) -> int:
+    """Open a log. `protocol` are the descriptors of the protocol.
 
     Raises:
         OSError: it cannot be written.
@@ -76,7 +76,7 @@ def _opened(path: str, taken: tuple[int, ...]) -> int:
     about = os.fstat(descriptor)
     # A terminal, or /dev/null, may be several things at once.
     if not stat.S_ISCHR(about.st_mode):
-        for other in taken:
+        for other in protocol:
             if os.path.samestat(about, os.fstat(other)):
                 os.close(descriptor)
                 raise ValueError("the protocol is spoken over it")

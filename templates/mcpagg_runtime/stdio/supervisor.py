@@ -42,7 +42,7 @@ if TYPE_CHECKING:
         def send(self, *messages: Message) -> None:
             """Send it messages; never waits."""
 
-        def read(self) -> None:
+        def read_to_end(self) -> None:
             """Pass on what it writes, until it ends."""
 
         def detach(self) -> None:
@@ -214,7 +214,7 @@ class Supervisor:
                     if child.state != STARTING:  # the core has given it up meanwhile
                         run.suppress_report()
                         _close_in_thread(run)
-            run.read()
+            run.read_to_end()
         except Exception as problem:
             if run is not None:
                 run.end(f"was given up over an internal fault: {where(problem)}")

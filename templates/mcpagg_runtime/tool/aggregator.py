@@ -33,8 +33,8 @@ class CallFailed(Exception):
     def __init__(self, server: str, error: Mapping[str, Any]) -> None:
         self.server = server
         self.code = error.get("code")
-        said = error.get("message")
-        self.message = said if isinstance(said, str) else ""
+        message = error.get("message")
+        self.message = message if isinstance(message, str) else ""
         self.data = error.get("data")
         # An error of the proxy itself names the server already.
         is_named = not server or (type(self.data) is dict and self.data.get("server") == server)

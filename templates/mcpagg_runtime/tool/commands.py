@@ -144,8 +144,8 @@ def _carry_out(plan: Plan, folder: str, chosen: argparse.Namespace, handover: Ha
         return status or (0 if all(map(is_sound, servers.values())) else 1)
     if chosen.env:
         uses, desktop = variables(plan, folder), desktop_needs(plan, folder)
-        told = [*map(variable_line, uses), *desktop_lines(desktop), *_without_log()]
-        status = _print({"variables": uses, "desktop": desktop}, told, chosen.json)
+        output = [*map(variable_line, uses), *desktop_lines(desktop), *_without_log()]
+        status = _print({"variables": uses, "desktop": desktop}, output, chosen.json)
         is_missing = any(not use["set"] and not use["has_default"] for use in uses)
         return status or (MISSING_VARIABLE if is_missing else 0)
     return _print(listing(plan), listing_lines(plan), chosen.json)
@@ -160,8 +160,8 @@ def _serve(plan: Plan, folder: str, chosen: argparse.Namespace, handover: Handov
     """Serve; if there is a path for the log, log states of servers, and calls if asked for."""
     path = chosen.log or path_in(os.environ.get(LOG_DIRECTORY, ""), plan.name)
     try:
-        taken = () if chosen.http else (0, 1)
-        log = open_log_at(plan, path, taken, chosen.log_calls or is_debug()) if path else None
+        protocol = () if chosen.http else (0, 1)
+        log = open_log_at(plan, path, protocol, chosen.log_calls or is_debug()) if path else None
     except (OSError, ValueError) as problem:
         print_error(f"cannot write the log {path}: {problem}")
         return 2

@@ -274,7 +274,7 @@ class Conversation:
         try:
             process = self._process(launch, config)
             self.server = StartedServer(launch, process, package, quoted)
-            threading.Thread(target=process.read, daemon=True).start()
+            threading.Thread(target=process.read_to_end, daemon=True).start()
         except (OSError, ValueError, RuntimeError) as problem:
             if process is not None:
                 process.close()
