@@ -54,7 +54,7 @@ class Scripted:
             for answer in self.answers:
                 self.hear(answer)
 
-    def read(self) -> None:
+    def read_to_end(self) -> None:
         """Nothing comes by itself."""
 
     def stderr_tail(self, _most: int = 0) -> str:

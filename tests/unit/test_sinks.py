@@ -160,7 +160,7 @@ def said(text: str) -> None:
     """Have an engine say something that a server of its has said."""
     engine = Engine(Answers(plan({"a": ["t"]})), "/")
     launch = Redactor({S: "TOKEN"})
-    engine._supervisor._launches["a"] = launch  # type: ignore[assignment]
+    engine._supervisor._last_launches["a"] = launch  # type: ignore[assignment]
     engine.say(text)
     engine.close()
 

@@ -113,10 +113,10 @@ class Supervisor:
         self._started: list[Run] = []
         """The runs that may not have ended."""
         plan = host.plan
-        self._launchable = Launches(
+        self._launches = Launches(
             plan.whole.servers, os.environ, folder, plan.options.env == "minimal"
         )
-        self._launches: dict[str, Launch] = {}
+        self._last_launches: dict[str, Launch] = {}
         """How each server was started last, for redaction: also of servers that have ended."""
         self._digest = ""
         """The digest of the plan's tables, "" before a process was started."""
@@ -125,7 +125,7 @@ class Supervisor:
 
     def redact(self, text: str) -> str:
         """Return a text without values of variables; takes no lock."""
-        for launch in [*self._launches.values()]:
+        for launch in [*self._last_launches.values()]:
             text = launch.redact(text)
         return text
 
@@ -199,8 +199,8 @@ class Supervisor:
 
         # Whatever fails in here, requests to this child must end.
         try:
-            launch = self._launchable.prepare(child.name)
-            self._launches[child.name] = launch
+            launch = self._launches.prepare(child.name)
+            self._last_launches[child.name] = launch
             # The engine, when it closes, waits for a start under way; none comes after.
             with self.spawning:
                 if host.is_closing:
