@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:79f3a2e2a74a6dccbd9989e031a521eb63a4a1d7c428888c0db43c857b310e5e (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
+#   runtime:  sha256:a3f20034ae87551f8bc766d135a3d2d1c30c09b17e6f345582e493a9bd7b6d7b (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
 
 import sys
 
@@ -514,7 +514,7 @@ def main(tables, file):
             handover = static.serve()
             if handover.at_end and not handover.unprocessed:
                 _exit(0)
-    from _mcpagg_79f3a2e2.stdio.stdio import run
+    from _mcpagg_a3f20034.stdio.stdio import run
 
     run(tables, file, handover)
 
@@ -587,8 +587,8 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_79f3a2e2.plan.plan import Plan
-    from _mcpagg_79f3a2e2.tool.aggregator import aggregator_of
+    from _mcpagg_a3f20034.plan.plan import Plan
+    from _mcpagg_a3f20034.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -8843,14 +8843,14 @@ class Supervisor:
   self.current = {}
   self._started = []
   plan = host.plan
-  self._launchable = Launches(
+  self._launches = Launches(
    plan.whole.servers, os.environ, folder, plan.options.env == "minimal"
   )
-  self._launches = {}
+  self._last_launches = {}
   self._digest = ""
   self.spawning = threading.Lock()
  def redact(self, text):
-  for launch in [*self._launches.values()]:
+  for launch in [*self._last_launches.values()]:
    text = launch.redact(text)
   return text
  def start(self, child):
@@ -8903,8 +8903,8 @@ class Supervisor:
    if run is None or not run.detached:
     host.attempt(lambda core: core.child_down(child, reason, stderr_tail))
   try:
-   launch = self._launchable.prepare(child.name)
-   self._launches[child.name] = launch
+   launch = self._launches.prepare(child.name)
+   self._last_launches[child.name] = launch
    with self.spawning:
     if host.is_closing:
      return
@@ -9940,7 +9940,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_79f3a2e2", RUNTIME, globals())
+embed("_mcpagg_a3f20034", RUNTIME, globals())
 
 PLAN = {
     "name": "mcp",
