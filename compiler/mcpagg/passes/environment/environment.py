@@ -7,11 +7,11 @@ passes here is what a start finds.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from mcpagg.passes.config.findings import Place, where
+from mcpagg.passes.config.places import Place, where
 from mcpagg.passes.environment.relocation import is_relative
 from mcpagg.problems import EnvironmentFault, Problem
 from mcpagg.spec import LeftOut, ProxySpec, ServerSpec
@@ -53,11 +53,10 @@ def check_environment(
             allowed, or no server is left.
     """
     spec = settle_folders(spec)
-    rows = {server.name: server.row() for server in spec.servers}
-    judged = [one for one in spec.servers if asked is None or one.name in asked]
-    launches = Launches(rows, environ, str(spec.folder), minimal)
+    judged = [server for server in spec.servers if asked is None or server.name in asked]
+    launches = Launches(spec.rows, environ, str(spec.folder), minimal)
     missing = {server.name: _missing(server, launches, spec.folder) for server in judged}
-    problems = [problem for found in missing.values() for problem in found]
+    problems = [problem for faults in missing.values() for problem in faults]
     ready = [server for server in judged if not missing[server.name]]
     is_any_left = ready or any(server.name in recorded for server in spec.servers)
     if problems and not (allow_failed and is_any_left):
@@ -107,35 +106,28 @@ def settle_folders(spec: ProxySpec) -> ProxySpec:
 
 def _missing(server: ServerSpec, launches: Launches, folder: Path) -> list[Problem]:
     """Return what a start of the server would not find."""
-    from mcpagg.passes.environment.programs import (
-        find_fault,  # what starts no server needs none of it
-    )
+    # what starts no server needs none of it
+    from mcpagg.passes.environment.programs import find_fault
 
     root = Place()
 
-    def at(location: Location) -> Place:
-        return Place(where(server, location), root.errors, root.warnings)
-
-    launch, unknown = _launch(server, launches, folder, at)
+    launch, unknown = _launch(server, launches, folder, root)
     if server.transport != "stdio":
         return root.errors
-    is_here = Location("cwd") in unknown or _report_folder(server, launch, at(Location("cwd")))
+    is_here = Location("cwd") in unknown or _report_folder(server, launch, root)
     if unknown & {Location("command"), Location("cwd"), Location("env", "PATH")}:
         return root.errors
     if not is_here and launch.argv[0].startswith(os.path.join(launch.cwd or "", "")):
         return root.errors  # a path from a folder that is not there
     if fault := find_fault(launch.argv[0], launch.env, server.command):
-        at(Location("command")).error(*map(launch.redact, fault))
+        root.of(server, Location("command")).error(*map(launch.redact, fault))
     return root.errors
 
 
 def _launch(
-    server: ServerSpec,
-    launches: Launches,
-    folder: Path,
-    at: Callable[[Location], Place],
+    server: ServerSpec, launches: Launches, folder: Path, root: Place
 ) -> tuple[Launch, set[Location]]:
-    """Return what would be started, and the strings in it that nobody can know.
+    """Return what would be started, and the strings in it that cannot be resolved.
 
     What is missing is reported and taken as empty, so that the rest can be checked all the same.
     Without its env file, what else a server lacks is not known, as the file may define it.
@@ -147,18 +139,18 @@ def _launch(
         except MissingVariables as problem:
             for location, variable in problem.missing:
                 if launches.rows[server.name].get("env_file") or not server.env_file:
-                    _report_missing(server, variable, at(location))
+                    _report_missing(server, variable, root.of(server, location))
                 unknown.add(location)
             empty = {variable: "" for _, variable in problem.missing}
             launches = launches.replaced({**launches.environ, **empty})
         except BadUrl as problem:
             if Location("url") not in unknown:
-                at(Location("url")).error(f"{problem}", "correct what is set")
+                root.of(server, Location("url")).error(f"{problem}", "correct what is set")
             unknown.add(Location("url"))
             launches = _without(launches, server.name, "url")
         except (OSError, ValueError) as problem:
             if Location("env_file") not in unknown:
-                _report_env_file(server, folder, problem, at(Location("env_file")))
+                _report_env_file(server, folder, problem, root.of(server, Location("env_file")))
             launches = _without(launches, server.name, "env_file")
 
 
@@ -171,8 +163,7 @@ def _without(launches: Launches, server: str, field: str) -> Launches:
 def _report_env_file(server: ServerSpec, folder: Path, problem: Exception, at: Place) -> None:
     """Report an env file by its whole path, with the references that hold values left as such."""
     path = resolve(
-        server.env_file or "",
-        lambda name: str(folder) if name == CONFIG_FOLDER else f"${{{name}}}",
+        server.env_file or "", lambda name: str(folder) if name == CONFIG_FOLDER else f"${{{name}}}"
     )
     reason = problem.strerror if isinstance(problem, OSError) else "it is no text in UTF-8"
     whole = os.path.join(folder, path)
@@ -186,12 +177,13 @@ def _report_missing(server: ServerSpec, variable: str, at: Place) -> None:
     )
 
 
-def _report_folder(server: ServerSpec, launch: Launch, at: Place) -> bool:
-    """Tell whether the child's folder is one; report it if not."""
+def _report_folder(server: ServerSpec, launch: Launch, root: Place) -> bool:
+    """Whether the child's folder is one; report it if not."""
     from mcpagg.passes.environment.programs import WINDOWS_PATH  # as above
 
     if launch.cwd is None or os.path.isdir(launch.cwd):
         return True
+    at = root.of(server, Location("cwd"))
     if not WINDOWS and WINDOWS_PATH.match(server.cwd or ""):
         what = f"{server.cwd} is a folder of Windows, and this is another system"
         at.error(what, "write the folder here, or leave it out")
@@ -202,7 +194,7 @@ def _report_folder(server: ServerSpec, launch: Launch, at: Place) -> bool:
 
 
 def _names_a_file_of(folder: Path, command: str, args: Sequence[str]) -> bool:
-    """Tell whether the command line holds a relative path to something in `folder`.
+    """Whether the command line holds a relative path to something in `folder`.
 
     It is read as each system would, so that all of them settle the same config alike.
     """
