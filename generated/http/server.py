@@ -14,7 +14,11 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py --name http --serve stdio,http
 #   check:    mcpagg-compile --check -o server.py
+<<<<<<< HEAD
 #   runtime:  sha256:a3f20034ae87551f8bc766d135a3d2d1c30c09b17e6f345582e493a9bd7b6d7b (mcpagg 0.1.0; without launch.urls, remote, routing.composite, servers.masking)
+=======
+#   runtime:  sha256:b4b695eb581eaa8af77cf54d79ec77fa038a7b4b6a504444c38770ec997c4748 (mcpagg 0.1.0; without launch.urls, remote, routing.composite, servers.masking)
+>>>>>>> wip-robust
 
 import sys
 
@@ -351,10 +355,17 @@ except ImportError:
 LONG = 1 << 16
 
 
+<<<<<<< HEAD
 class StaticAnswers:
     def __init__(self, tables):
         self.tables = tables
         self.handover = Handover()
+=======
+class Prepared:
+    def __init__(self, tables, opening):
+        self.tables = tables
+        self.opening = opening
+>>>>>>> wip-robust
         self.children, _ = scan(tables["children"], 0)
         self.options, _ = scan(tables["options"], 0)
         self.lists, _ = scan(tables["lists"], 0)
@@ -366,6 +377,7 @@ class StaticAnswers:
         return all(is_set(name) for name in needs) and not is_set(ABOVE)
 
     def serve(self):
+<<<<<<< HEAD
         handover = self.handover
         try:
             while not (handover.unwritten or handover.at_end):
@@ -381,6 +393,19 @@ class StaticAnswers:
         except OSError:
             return handover
         return handover
+=======
+        opening = self.opening
+        while not (opening.owed or opening.ended):
+            line, end, rest = opening.unanswered.partition(b"\n")
+            answer = self.answer(line) if end else self._more(line)
+            if answer is None:
+                break
+            if end:
+                opening.unanswered = rest
+            if answer:
+                opening.owed = answer
+                opening.owed = answer[write(1, answer) :]
+>>>>>>> wip-robust
 
     def _more(self, line):
         handover = self.handover
@@ -461,6 +486,7 @@ def exit_on_signal(number):
 
 
 def main(tables, file):
+<<<<<<< HEAD
     handover = Handover()
     if len(sys.argv) == 1 and "profiles" not in tables and not isatty(0):
         static = StaticAnswers(tables)
@@ -473,6 +499,44 @@ def main(tables, file):
     from _mcpagg_a3f20034.stdio.stdio import run
 
     run(tables, file, handover)
+=======
+    on_signal(INTERRUPT, SIG_DFL)
+    opening = Opening()
+    if len(sys.argv) == 1 and "profiles" not in tables and not isatty(0):
+        try:
+            prepared = Prepared(tables, opening)
+            if prepared.may_serve():
+                for number in ENDING:
+                    leave_at_once(number)
+                prepared.serve()
+        except Exception:
+            pass
+        if opening.ended and not opening.unanswered:
+            _exit(0)
+    from _mcpagg_b4b695eb.stdio.stdio import run
+
+    run(tables, file, opening)
+
+
+# start/opening.py
+import sys
+
+INTERRUPT = 2
+ENDING = (1, 2, 15) if sys.platform != "win32" else (2, 15, 21)
+HEAD_START_SECONDS = 0.02
+LOG_DIRECTORY = "MCP_PROXY_LOG_DIRECTORY_PATH"
+ABOVE = "MCPAGG_ABOVE"
+LOG_LEVEL = "MCP_PROXY_LOG_LEVEL"
+
+
+class Opening:
+    def __init__(self):
+        self.hello = b""
+        self.initialized = False
+        self.unanswered = b""
+        self.owed = b""
+        self.ended = False
+>>>>>>> wip-robust
 
 
 # start/values.py
@@ -543,8 +607,13 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+<<<<<<< HEAD
     from _mcpagg_a3f20034.plan.plan import Plan
     from _mcpagg_a3f20034.tool.aggregator import aggregator_of
+=======
+    from _mcpagg_b4b695eb.plan.plan import Plan
+    from _mcpagg_b4b695eb.tool.aggregator import aggregator_of
+>>>>>>> wip-robust
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -2484,7 +2553,6 @@ def failed_answer(identifier, reason):
     "launch.approval": r"""
 import os
 import subprocess
-import tempfile
 from ..launch.nesting import data_digest
 ALLOWED_SIGNERS = "MCPAGG_ALLOWED_SIGNERS"
 NAMESPACE = "mcpagg"
@@ -2505,6 +2573,7 @@ def check_unchanged(plan):
  return digest
 
 def signer_of(plan, allowed):
+ import tempfile
  digest = check_unchanged(plan)
  if not os.path.isfile(allowed):
   raise NotApproved(f"there is no file of allowed signers {allowed}")
@@ -6229,6 +6298,7 @@ from ..messages.jsontext import obj, parse
 from ..messages.protocol import SERVER_KEY, SKILLS_EXTENSION
 from ..start.greeting import version_of
 from ..start.values import quote
+PLAIN = ("name", "compiler", "config")
 
 class Options:
  http = None
@@ -6283,6 +6353,16 @@ def _routes(table):
   for server, rows in parse(table).items()
   for exposed, row in rows.items()
  }
+
+def unreadable(place, table):
+ if isinstance(table, dict):
+  found = (unreadable(f'{place}["{name}"]', one) for name, one in table.items())
+  return next(filter(None, found), "")
+ try:
+  parse(table)
+ except Exception as problem:
+  return f"{place} cannot be read: {problem}"
+ return ""
 """,
     "plan.uri_templates": r"""
 from ..messages.protocol import APART, SKILL_SCHEME
@@ -10126,8 +10206,9 @@ from ..messages.message import (
  failure,
  read_message,
 )
+from ..messages.printable import where
 from ..messages.protocol import INVALID_REQUEST
-from ..plan.plan import Plan
+from ..plan.plan import PLAIN, Plan, unreadable
 from ..processes.memory import keep_memory
 from ..processes.polling import (
  POLLIN,
@@ -10149,6 +10230,7 @@ FLUSH_SECONDS = 1.0
 INPUT_UNREADABLE = 2
 STARTED_BY_ITSELF = 2
 MISSING_VARIABLE = 3
+INTERNAL_FAULT = 70
 
 class Stdio:
  def __init__(self, plan, folder, log=None):
@@ -10333,12 +10415,30 @@ def _protocol_output():
 def run(tables, file, handover):
  folder = own_folder(file)
  open_standard_files()
+<<<<<<< HEAD
  plan = Plan(tables)
  if len(sys.argv) > 1 or os.environ.get(LOG_DIRECTORY):
   from ..tool.commands import run_command
   status = run_command(plan, folder, sys.argv[1:], handover)
  else:
   status = Stdio(plan, folder).run(handover)
+=======
+ try:
+  plan = Plan(tables)
+  if len(sys.argv) > 1 or os.environ.get(LOG_DIRECTORY):
+   from ..tool.commands import run_command
+   status = run_command(plan, folder, sys.argv[1:], opening)
+  else:
+   status = Stdio(plan, folder).run(opening)
+ except OSError as problem:
+  complain(f"{file}: {problem.strerror or type(problem).__name__}")
+  status = UNREADABLE
+ except Exception as fault:
+  texts = {name: text for name, text in tables.items() if name not in PLAIN}
+  what = unreadable("PLAN", texts) or f"internal fault: {where(fault)}"
+  complain(f"{file}: {what}; if the file was edited, compile it anew")
+  status = INTERNAL_FAULT
+>>>>>>> wip-robust
  os._exit(status)
 """,
     "stdio.supervisor": r"""
@@ -11461,7 +11561,11 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
+<<<<<<< HEAD
 embed("_mcpagg_a3f20034", RUNTIME, globals())
+=======
+embed("_mcpagg_b4b695eb", RUNTIME, globals())
+>>>>>>> wip-robust
 
 PLAN = {
     "name": "http",
@@ -11479,7 +11583,11 @@ PLAN = {
 
 async def app(scope, receive, send):
     """The ASGI application, for `uvicorn server:app` and its like."""
+<<<<<<< HEAD
     from _mcpagg_a3f20034.http.app import serve_asgi
+=======
+    from _mcpagg_b4b695eb.http.app import serve_asgi
+>>>>>>> wip-robust
 
     await serve_asgi(PLAN, __file__, scope, receive, send)
 

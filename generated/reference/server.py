@@ -14,7 +14,11 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
+<<<<<<< HEAD
 #   runtime:  sha256:a3f20034ae87551f8bc766d135a3d2d1c30c09b17e6f345582e493a9bd7b6d7b (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
+=======
+#   runtime:  sha256:b4b695eb581eaa8af77cf54d79ec77fa038a7b4b6a504444c38770ec997c4748 (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
+>>>>>>> wip-robust
 
 import sys
 
@@ -1122,10 +1126,17 @@ except ImportError:
 LONG = 1 << 16
 
 
+<<<<<<< HEAD
 class StaticAnswers:
     def __init__(self, tables):
         self.tables = tables
         self.handover = Handover()
+=======
+class Prepared:
+    def __init__(self, tables, opening):
+        self.tables = tables
+        self.opening = opening
+>>>>>>> wip-robust
         self.children, _ = scan(tables["children"], 0)
         self.options, _ = scan(tables["options"], 0)
         self.lists, _ = scan(tables["lists"], 0)
@@ -1137,6 +1148,7 @@ class StaticAnswers:
         return all(is_set(name) for name in needs) and not is_set(ABOVE)
 
     def serve(self):
+<<<<<<< HEAD
         handover = self.handover
         try:
             while not (handover.unwritten or handover.at_end):
@@ -1152,6 +1164,19 @@ class StaticAnswers:
         except OSError:
             return handover
         return handover
+=======
+        opening = self.opening
+        while not (opening.owed or opening.ended):
+            line, end, rest = opening.unanswered.partition(b"\n")
+            answer = self.answer(line) if end else self._more(line)
+            if answer is None:
+                break
+            if end:
+                opening.unanswered = rest
+            if answer:
+                opening.owed = answer
+                opening.owed = answer[write(1, answer) :]
+>>>>>>> wip-robust
 
     def _more(self, line):
         handover = self.handover
@@ -1232,6 +1257,7 @@ def exit_on_signal(number):
 
 
 def main(tables, file):
+<<<<<<< HEAD
     handover = Handover()
     if len(sys.argv) == 1 and "profiles" not in tables and not isatty(0):
         static = StaticAnswers(tables)
@@ -1244,6 +1270,44 @@ def main(tables, file):
     from _mcpagg_a3f20034.stdio.stdio import run
 
     run(tables, file, handover)
+=======
+    on_signal(INTERRUPT, SIG_DFL)
+    opening = Opening()
+    if len(sys.argv) == 1 and "profiles" not in tables and not isatty(0):
+        try:
+            prepared = Prepared(tables, opening)
+            if prepared.may_serve():
+                for number in ENDING:
+                    leave_at_once(number)
+                prepared.serve()
+        except Exception:
+            pass
+        if opening.ended and not opening.unanswered:
+            _exit(0)
+    from _mcpagg_b4b695eb.stdio.stdio import run
+
+    run(tables, file, opening)
+
+
+# start/opening.py
+import sys
+
+INTERRUPT = 2
+ENDING = (1, 2, 15) if sys.platform != "win32" else (2, 15, 21)
+HEAD_START_SECONDS = 0.02
+LOG_DIRECTORY = "MCP_PROXY_LOG_DIRECTORY_PATH"
+ABOVE = "MCPAGG_ABOVE"
+LOG_LEVEL = "MCP_PROXY_LOG_LEVEL"
+
+
+class Opening:
+    def __init__(self):
+        self.hello = b""
+        self.initialized = False
+        self.unanswered = b""
+        self.owed = b""
+        self.ended = False
+>>>>>>> wip-robust
 
 
 # start/values.py
@@ -1314,8 +1378,13 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+<<<<<<< HEAD
     from _mcpagg_a3f20034.plan.plan import Plan
     from _mcpagg_a3f20034.tool.aggregator import aggregator_of
+=======
+    from _mcpagg_b4b695eb.plan.plan import Plan
+    from _mcpagg_b4b695eb.tool.aggregator import aggregator_of
+>>>>>>> wip-robust
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -1832,7 +1901,6 @@ def _literally(name):
     "launch.approval": r"""
 import os
 import subprocess
-import tempfile
 from ..launch.nesting import data_digest
 ALLOWED_SIGNERS = "MCPAGG_ALLOWED_SIGNERS"
 NAMESPACE = "mcpagg"
@@ -1853,6 +1921,7 @@ def check_unchanged(plan):
  return digest
 
 def signer_of(plan, allowed):
+ import tempfile
  digest = check_unchanged(plan)
  if not os.path.isfile(allowed):
   raise NotApproved(f"there is no file of allowed signers {allowed}")
@@ -5435,6 +5504,7 @@ from ..messages.jsontext import obj, parse
 from ..messages.protocol import SERVER_KEY, SKILLS_EXTENSION
 from ..start.greeting import version_of
 from ..start.values import quote
+PLAIN = ("name", "compiler", "config")
 
 class Options:
  http = None
@@ -5489,6 +5559,16 @@ def _routes(table):
   for server, rows in parse(table).items()
   for exposed, row in rows.items()
  }
+
+def unreadable(place, table):
+ if isinstance(table, dict):
+  found = (unreadable(f'{place}["{name}"]', one) for name, one in table.items())
+  return next(filter(None, found), "")
+ try:
+  parse(table)
+ except Exception as problem:
+  return f"{place} cannot be read: {problem}"
+ return ""
 """,
     "plan.uri_templates": r"""
 from ..messages.protocol import APART, SKILL_SCHEME
@@ -9332,8 +9412,9 @@ from ..messages.message import (
  failure,
  read_message,
 )
+from ..messages.printable import where
 from ..messages.protocol import INVALID_REQUEST
-from ..plan.plan import Plan
+from ..plan.plan import PLAIN, Plan, unreadable
 from ..processes.memory import keep_memory
 from ..processes.polling import (
  POLLIN,
@@ -9355,6 +9436,7 @@ FLUSH_SECONDS = 1.0
 INPUT_UNREADABLE = 2
 STARTED_BY_ITSELF = 2
 MISSING_VARIABLE = 3
+INTERNAL_FAULT = 70
 
 class Stdio:
  def __init__(self, plan, folder, log=None):
@@ -9539,12 +9621,30 @@ def _protocol_output():
 def run(tables, file, handover):
  folder = own_folder(file)
  open_standard_files()
+<<<<<<< HEAD
  plan = Plan(tables)
  if len(sys.argv) > 1 or os.environ.get(LOG_DIRECTORY):
   from ..tool.commands import run_command
   status = run_command(plan, folder, sys.argv[1:], handover)
  else:
   status = Stdio(plan, folder).run(handover)
+=======
+ try:
+  plan = Plan(tables)
+  if len(sys.argv) > 1 or os.environ.get(LOG_DIRECTORY):
+   from ..tool.commands import run_command
+   status = run_command(plan, folder, sys.argv[1:], opening)
+  else:
+   status = Stdio(plan, folder).run(opening)
+ except OSError as problem:
+  complain(f"{file}: {problem.strerror or type(problem).__name__}")
+  status = UNREADABLE
+ except Exception as fault:
+  texts = {name: text for name, text in tables.items() if name not in PLAIN}
+  what = unreadable("PLAN", texts) or f"internal fault: {where(fault)}"
+  complain(f"{file}: {what}; if the file was edited, compile it anew")
+  status = INTERNAL_FAULT
+>>>>>>> wip-robust
  os._exit(status)
 """,
     "stdio.supervisor": r"""
@@ -10667,7 +10767,11 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
+<<<<<<< HEAD
 embed("_mcpagg_a3f20034", RUNTIME, globals())
+=======
+embed("_mcpagg_b4b695eb", RUNTIME, globals())
+>>>>>>> wip-robust
 
 PLAN = {
     "name": "mcp",

@@ -186,6 +186,28 @@ def test_one_signal_ends_it_at_a_terminal(tmp_path: Path, number: int) -> None:
     assert errors.splitlines()[1:] == []  # the first one says what it waits for
 
 
+@posix("sends the signal that Ctrl-C sends")
+@pytest.mark.parametrize("arguments", [["--list"], ["--check"], ["--call", "one:echo"], []])
+def test_ctrl_c_while_modules_are_imported_ends_it_without_a_traceback(
+    tmp_path: Path, arguments: list[str]
+) -> None:
+    file = compiled(tmp_path, {"one": stub_entry()})
+    text = file.read_text("utf-8")
+    head = '"stdio.stdio": r"""\n'
+    assert head in text
+    slow = f"{head}import os, time\nos.write(2, b'importing')\ntime.sleep(60)\n"
+    file.write_text(text.replace(head, slow), "utf-8")
+    # Without arguments the code of the file serves, and hands over what it has no answer for.
+    pipes = dict.fromkeys(("stdin", "stderr"), subprocess.PIPE)
+    with started([sys.executable, "-I", file, *arguments], **pipes) as process:
+        process.stdin.write(b'{"jsonrpc": "2.0", "id": 1, "method": "x"}\n')
+        process.stdin.flush()
+        assert process.stderr.read(9) == b"importing"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == (-signal.SIGINT if arguments else 0)
+        assert process.stderr.read() == b""
+
+
 @posix("asks for process ids; see windows/")
 def test_a_child_that_dies_takes_its_own_children_with_it(tmp_path: Path) -> None:
     log = tmp_path / "log"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import tempfile
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.launch.nesting import data_digest
@@ -58,6 +57,8 @@ def signer_of(plan: Plan, allowed: str) -> str:
     Raises:
         NotApproved: none of them.
     """
+    import tempfile  # 1 MB of memory, which no proxy needs that checks no approval
+
     digest = check_unchanged(plan)
     if not os.path.isfile(allowed):
         raise NotApproved(f"there is no file of allowed signers {allowed}")

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+# What a file has of itself that is a string, and no JSON text.
+PLAIN = ("name", "compiler", "config")
+
 
 class Options:
     """The options of the compiler that a proxy follows: the table `OPTIONS`."""
@@ -49,9 +52,9 @@ class Plan:
     def __init__(self, tables: Mapping[str, Any]) -> None:
         """Read it from the tables of an emitted file.
 
-        They are JSON texts, but for `name`, `compiler` and `config`, which are strings, and
-        `snapshot`. One of routes has the form {server: {exposed name: [own name, portable name]}},
-        with an empty row for what is found by its URI.
+        They are JSON texts, but for those of `PLAIN`, which are strings, and `snapshot`. One of
+        routes has the form {server: {exposed name: [own name, portable name]}}, with an empty row
+        for what is found by its URI.
         """
         self.tables = tables
         self.name: str = tables["name"]
@@ -134,3 +137,18 @@ def _routes(table: str) -> dict[str, tuple[str, ...]]:
         for server, rows in parse(table).items()
         for exposed, row in rows.items()
     }
+
+
+def unreadable(place: str, table: Any) -> str:
+    """Return the place of the first table that is no JSON text, and why it is none; "" if all are.
+
+    Tables stand in tables; `place` is that of the one that is looked into.
+    """
+    if isinstance(table, dict):
+        found = (unreadable(f'{place}["{name}"]', one) for name, one in table.items())
+        return next(filter(None, found), "")
+    try:
+        parse(table)
+    except Exception as problem:
+        return f"{place} cannot be read: {problem}"
+    return ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+INTERRUPT = 2  # SIGINT
 # SIGHUP, SIGINT, SIGTERM: a terminal that goes away ends the proxy like any other signal. Windows
 # has SIGBREAK instead of the first, which is the one that a program can send to another.
 ENDING = (1, 2, 15) if sys.platform != "win32" else (2, 15, 21)

@@ -21,7 +21,13 @@ from mcpagg_runtime.start.greeting import (
     spelling_for,
     version_of,
 )
-from mcpagg_runtime.start.handover import ABOVE, ENDING, HEAD_START_SECONDS, Handover
+from mcpagg_runtime.start.handover import (
+    ABOVE,
+    ENDING,
+    HEAD_START_SECONDS,
+    INTERRUPT,
+    Handover,
+)
 from mcpagg_runtime.start.values import quote, scan
 from mcpagg_runtime.start.waiting import has_input
 
@@ -60,10 +66,10 @@ LONG = 1 << 16
 class StaticAnswers:
     """Answers one client from the tables of the file alone."""
 
-    def __init__(self, tables: Mapping[str, Any]) -> None:
-        """`tables` are those of a Plan."""
+    def __init__(self, tables: Mapping[str, Any], handover: Handover) -> None:
+        """`tables` are those of a Plan; `handover` gets the state of input and output."""
         self.tables = tables
-        self.handover = Handover()
+        self.handover = handover
         self.children, _ = scan(tables["children"], 0)
         self.options, _ = scan(tables["options"], 0)
         self.lists, _ = scan(tables["lists"], 0)
@@ -75,23 +81,19 @@ class StaticAnswers:
         needs = [name for facts in self.children.values() for name in facts.get("needs", ())]
         return all(is_set(name) for name in needs) and not is_set(ABOVE)
 
-    def serve(self) -> Handover:
-        """Answer lines of standard input until one has no static answer, or the input ends."""
+    def serve(self) -> None:
+        """Answer what is on standard input until something has no static answer, or it ends."""
         handover = self.handover
-        try:
-            while not (handover.unwritten or handover.at_end):
-                line, end, rest = handover.unprocessed.partition(b"\n")
-                answer = self.answer(line) if end else self._more(line)
-                if answer is None:
-                    break
-                if end:
-                    handover.unprocessed = rest
-                if answer:
-                    handover.unwritten = answer
-                    handover.unwritten = answer[write(1, answer) :]
-        except OSError:  # `run` meets it again, and reports it
-            return handover
-        return handover
+        while not (handover.unwritten or handover.at_end):
+            line, end, rest = handover.unprocessed.partition(b"\n")
+            answer = self.answer(line) if end else self._more(line)
+            if answer is None:
+                break
+            if end:
+                handover.unprocessed = rest
+            if answer:
+                handover.unwritten = answer
+                handover.unwritten = answer[write(1, answer) :]
 
     def _more(self, line: bytes) -> bytes | None:
         """Read on behind an incomplete line; return b"", or None if `run` is to read on."""
@@ -183,15 +185,19 @@ def main(tables: Mapping[str, Any], file: str) -> None:
 
     `file` is the emitted file. Does not return: threads may still wait for input that never comes.
     """
+    on_signal(INTERRUPT, SIG_DFL)  # until it is handled, it ends this without a traceback
     handover = Handover()
     if len(sys.argv) == 1 and "profiles" not in tables and not isatty(0):
-        static = StaticAnswers(tables)
-        if static.can_serve():
-            for number in ENDING:
-                exit_on_signal(number)
-            handover = static.serve()
-            if handover.at_end and not handover.unprocessed:
-                _exit(0)
+        try:
+            static = StaticAnswers(tables, handover)
+            if static.can_serve():
+                for number in ENDING:
+                    exit_on_signal(number)
+                static.serve()
+        except Exception:  # noqa: S110 - `run` finds out what there is to say of it
+            pass
+        if handover.at_end and not handover.unprocessed:
+            _exit(0)
     from mcpagg_runtime.stdio.stdio import run
 
     run(tables, file, handover)

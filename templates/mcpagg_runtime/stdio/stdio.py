@@ -22,8 +22,9 @@ from mcpagg_runtime.messages.message import (
     failure,
     read_message,
 )
+from mcpagg_runtime.messages.printable import where
 from mcpagg_runtime.messages.protocol import INVALID_REQUEST
-from mcpagg_runtime.plan.plan import Plan
+from mcpagg_runtime.plan.plan import PLAIN, Plan, unreadable
 from mcpagg_runtime.processes.memory import keep_memory
 from mcpagg_runtime.processes.polling import (
     POLLIN,
@@ -57,6 +58,7 @@ FLUSH_SECONDS = 1.0
 INPUT_UNREADABLE = 2
 STARTED_BY_ITSELF = 2
 MISSING_VARIABLE = 3
+INTERNAL_FAULT = 70
 
 
 class Stdio:
@@ -305,11 +307,20 @@ def run(tables: Mapping[str, Any], file: str, handover: Handover) -> None:
     """
     folder = own_folder(file)
     open_standard_files()
-    plan = Plan(tables)
-    if len(sys.argv) > 1 or os.environ.get(LOG_DIRECTORY):
-        from mcpagg_runtime.tool.commands import run_command
+    try:
+        plan = Plan(tables)
+        if len(sys.argv) > 1 or os.environ.get(LOG_DIRECTORY):
+            from mcpagg_runtime.tool.commands import run_command
 
-        status = run_command(plan, folder, sys.argv[1:], handover)
-    else:
-        status = Stdio(plan, folder).run(handover)
+            status = run_command(plan, folder, sys.argv[1:], handover)
+        else:
+            status = Stdio(plan, folder).run(handover)
+    except OSError as problem:  # there are too many open files, perhaps
+        print_error(f"{file}: {problem.strerror or type(problem).__name__}")
+        status = INPUT_UNREADABLE
+    except Exception as fault:
+        texts = {name: text for name, text in tables.items() if name not in PLAIN}
+        what = unreadable("PLAN", texts) or f"internal fault: {where(fault)}"
+        print_error(f"{file}: {what}; if the file was edited, compile it anew")
+        status = INTERNAL_FAULT
     os._exit(status)

@@ -44,6 +44,20 @@ class _Row(_Table):
     url: str = ""
     headers: dict[str, str] = {}
     masks: dict[str, _Mask] = {}
+    timeout: float | None = None
+    hide: list[str] = []
+    expose: list[str] | None = None
+    rename: dict[str, str] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_whole(cls, row: Any) -> Any:
+        """Refuse a row without what each of its transport has."""
+        if isinstance(row, dict):
+            needed = ("url", "headers") if "transport" in row else ("command", "args", "env")
+            if missing := [name for name in needed if name not in row]:
+                raise ValidationFault(f"has no {' and no '.join(missing)}")
+        return row
 
 
 class _Facts(_Table):
