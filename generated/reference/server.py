@@ -14,11 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-<<<<<<< HEAD
-#   runtime:  sha256:a3f20034ae87551f8bc766d135a3d2d1c30c09b17e6f345582e493a9bd7b6d7b (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
-=======
-#   runtime:  sha256:b4b695eb581eaa8af77cf54d79ec77fa038a7b4b6a504444c38770ec997c4748 (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
->>>>>>> wip-robust
+#   runtime:  sha256:6aea9c2d8cc693cdd93bba1607e7402c911ebc3e489ed917ee65812e852fd220 (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
 
 import sys
 
@@ -1082,6 +1078,7 @@ def list_result(member, items):
 # start/handover.py
 import sys
 
+INTERRUPT = 2
 ENDING = (1, 2, 15) if sys.platform != "win32" else (2, 15, 21)
 HEAD_START_SECONDS = 0.02
 LOG_DIRECTORY = "MCP_PROXY_LOG_DIRECTORY_PATH"
@@ -1126,17 +1123,10 @@ except ImportError:
 LONG = 1 << 16
 
 
-<<<<<<< HEAD
 class StaticAnswers:
-    def __init__(self, tables):
+    def __init__(self, tables, handover):
         self.tables = tables
-        self.handover = Handover()
-=======
-class Prepared:
-    def __init__(self, tables, opening):
-        self.tables = tables
-        self.opening = opening
->>>>>>> wip-robust
+        self.handover = handover
         self.children, _ = scan(tables["children"], 0)
         self.options, _ = scan(tables["options"], 0)
         self.lists, _ = scan(tables["lists"], 0)
@@ -1148,35 +1138,17 @@ class Prepared:
         return all(is_set(name) for name in needs) and not is_set(ABOVE)
 
     def serve(self):
-<<<<<<< HEAD
         handover = self.handover
-        try:
-            while not (handover.unwritten or handover.at_end):
-                line, end, rest = handover.unprocessed.partition(b"\n")
-                answer = self.answer(line) if end else self._more(line)
-                if answer is None:
-                    break
-                if end:
-                    handover.unprocessed = rest
-                if answer:
-                    handover.unwritten = answer
-                    handover.unwritten = answer[write(1, answer) :]
-        except OSError:
-            return handover
-        return handover
-=======
-        opening = self.opening
-        while not (opening.owed or opening.ended):
-            line, end, rest = opening.unanswered.partition(b"\n")
+        while not (handover.unwritten or handover.at_end):
+            line, end, rest = handover.unprocessed.partition(b"\n")
             answer = self.answer(line) if end else self._more(line)
             if answer is None:
                 break
             if end:
-                opening.unanswered = rest
+                handover.unprocessed = rest
             if answer:
-                opening.owed = answer
-                opening.owed = answer[write(1, answer) :]
->>>>>>> wip-robust
+                handover.unwritten = answer
+                handover.unwritten = answer[write(1, answer) :]
 
     def _more(self, line):
         handover = self.handover
@@ -1257,57 +1229,22 @@ def exit_on_signal(number):
 
 
 def main(tables, file):
-<<<<<<< HEAD
+    on_signal(INTERRUPT, SIG_DFL)
     handover = Handover()
     if len(sys.argv) == 1 and "profiles" not in tables and not isatty(0):
-        static = StaticAnswers(tables)
-        if static.can_serve():
-            for number in ENDING:
-                exit_on_signal(number)
-            handover = static.serve()
-            if handover.at_end and not handover.unprocessed:
-                _exit(0)
-    from _mcpagg_a3f20034.stdio.stdio import run
-
-    run(tables, file, handover)
-=======
-    on_signal(INTERRUPT, SIG_DFL)
-    opening = Opening()
-    if len(sys.argv) == 1 and "profiles" not in tables and not isatty(0):
         try:
-            prepared = Prepared(tables, opening)
-            if prepared.may_serve():
+            static = StaticAnswers(tables, handover)
+            if static.can_serve():
                 for number in ENDING:
-                    leave_at_once(number)
-                prepared.serve()
+                    exit_on_signal(number)
+                static.serve()
         except Exception:
             pass
-        if opening.ended and not opening.unanswered:
+        if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_b4b695eb.stdio.stdio import run
+    from _mcpagg_6aea9c2d.stdio.stdio import run
 
-    run(tables, file, opening)
-
-
-# start/opening.py
-import sys
-
-INTERRUPT = 2
-ENDING = (1, 2, 15) if sys.platform != "win32" else (2, 15, 21)
-HEAD_START_SECONDS = 0.02
-LOG_DIRECTORY = "MCP_PROXY_LOG_DIRECTORY_PATH"
-ABOVE = "MCPAGG_ABOVE"
-LOG_LEVEL = "MCP_PROXY_LOG_LEVEL"
-
-
-class Opening:
-    def __init__(self):
-        self.hello = b""
-        self.initialized = False
-        self.unanswered = b""
-        self.owed = b""
-        self.ended = False
->>>>>>> wip-robust
+    run(tables, file, handover)
 
 
 # start/values.py
@@ -1378,13 +1315,8 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-<<<<<<< HEAD
-    from _mcpagg_a3f20034.plan.plan import Plan
-    from _mcpagg_a3f20034.tool.aggregator import aggregator_of
-=======
-    from _mcpagg_b4b695eb.plan.plan import Plan
-    from _mcpagg_b4b695eb.tool.aggregator import aggregator_of
->>>>>>> wip-robust
+    from _mcpagg_6aea9c2d.plan.plan import Plan
+    from _mcpagg_6aea9c2d.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -9621,30 +9553,21 @@ def _protocol_output():
 def run(tables, file, handover):
  folder = own_folder(file)
  open_standard_files()
-<<<<<<< HEAD
- plan = Plan(tables)
- if len(sys.argv) > 1 or os.environ.get(LOG_DIRECTORY):
-  from ..tool.commands import run_command
-  status = run_command(plan, folder, sys.argv[1:], handover)
- else:
-  status = Stdio(plan, folder).run(handover)
-=======
  try:
   plan = Plan(tables)
   if len(sys.argv) > 1 or os.environ.get(LOG_DIRECTORY):
    from ..tool.commands import run_command
-   status = run_command(plan, folder, sys.argv[1:], opening)
+   status = run_command(plan, folder, sys.argv[1:], handover)
   else:
-   status = Stdio(plan, folder).run(opening)
+   status = Stdio(plan, folder).run(handover)
  except OSError as problem:
-  complain(f"{file}: {problem.strerror or type(problem).__name__}")
-  status = UNREADABLE
+  print_error(f"{file}: {problem.strerror or type(problem).__name__}")
+  status = INPUT_UNREADABLE
  except Exception as fault:
   texts = {name: text for name, text in tables.items() if name not in PLAIN}
   what = unreadable("PLAN", texts) or f"internal fault: {where(fault)}"
-  complain(f"{file}: {what}; if the file was edited, compile it anew")
+  print_error(f"{file}: {what}; if the file was edited, compile it anew")
   status = INTERNAL_FAULT
->>>>>>> wip-robust
  os._exit(status)
 """,
     "stdio.supervisor": r"""
@@ -10767,11 +10690,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-<<<<<<< HEAD
-embed("_mcpagg_a3f20034", RUNTIME, globals())
-=======
-embed("_mcpagg_b4b695eb", RUNTIME, globals())
->>>>>>> wip-robust
+embed("_mcpagg_6aea9c2d", RUNTIME, globals())
 
 PLAN = {
     "name": "mcp",

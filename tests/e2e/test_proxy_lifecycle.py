@@ -198,14 +198,18 @@ def test_ctrl_c_while_modules_are_imported_ends_it_without_a_traceback(
     slow = f"{head}import os, time\nos.write(2, b'importing')\ntime.sleep(60)\n"
     file.write_text(text.replace(head, slow), "utf-8")
     # Without arguments the code of the file serves, and hands over what it has no answer for.
-    pipes = dict.fromkeys(("stdin", "stderr"), subprocess.PIPE)
-    with started([sys.executable, "-I", file, *arguments], **pipes) as process:
-        process.stdin.write(b'{"jsonrpc": "2.0", "id": 1, "method": "x"}\n')
-        process.stdin.flush()
-        assert process.stderr.read(9) == b"importing"
-        process.send_signal(signal.SIGINT)
-        assert process.wait(10) == (-signal.SIGINT if arguments else 0)
-        assert process.stderr.read() == b""
+    given, wanted = os.pipe()
+    os.write(wanted, b'{"jsonrpc": "2.0", "id": 1, "method": "x"}\n')
+    said, error = os.pipe()
+    with started([sys.executable, "-I", file, *arguments], stdin=given, stderr=error) as process:
+        os.close(error)
+        with open(said, "rb", buffering=0) as errors:
+            assert errors.read(9) == b"importing"
+            process.send_signal(signal.SIGINT)
+            assert process.wait(TIMEOUT) == (-signal.SIGINT if arguments else 0)
+            assert errors.read() == b""
+    os.close(given)
+    os.close(wanted)
 
 
 @posix("asks for process ids; see windows/")

@@ -54,7 +54,8 @@ class _Row(_Table):
     def _is_whole(cls, row: Any) -> Any:
         """Refuse a row without what each of its transport has."""
         if isinstance(row, dict):
-            needed = ("url", "headers") if "transport" in row else ("command", "args", "env")
+            is_local = row.get("transport", "stdio") == "stdio"
+            needed = ("command", "args", "env") if is_local else ("url", "headers")
             if missing := [name for name in needed if name not in row]:
                 raise ValidationFault(f"has no {' and no '.join(missing)}")
         return row
