@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mcpagg_runtime.clients.answers import Answers
     from mcpagg_runtime.clients.client import Client
     from mcpagg_runtime.clients.clients import Clients
-    from mcpagg_runtime.lists.uris import Origins
+    from mcpagg_runtime.lists.uris import UriOwners
     from mcpagg_runtime.messages.message import Message
     from mcpagg_runtime.servers.connection import Call, ChildPort
     from mcpagg_runtime.servers.effects import Effects
@@ -55,7 +55,7 @@ class Child:
         answers: Answers,
         effects: Effects,
         clients: Clients,
-        origins: Origins,
+        origins: UriOwners,
         *,
         era: str = "",
         audience: Client | None = None,
@@ -71,7 +71,7 @@ class Child:
         self._clients = clients
         self._catalogues = answers.catalogues
         self._outages = answers.outages
-        self._told = origins.told
+        self._told = origins.exposed_uri
         self.connection = Connection(self, self.receive, self.row, plan.options, effects)
         self.lifecycle = Lifecycle(self.connection, plan, era, audience)
         self._loss_said = False
