@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:d317e2f576ff6ad0b67ecc8ca0fa3bf6dfaf1aec9fac4f2f009bf4b07d0508f0 (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
+#   runtime:  sha256:3a5a6624e0c80bbe660b8b4167416b0daad036c7bc556e341d82a7c0d91bbc35 (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
 
 import sys
 
@@ -1242,7 +1242,7 @@ def main(tables, file):
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_d317e2f5.stdio.stdio import run
+    from _mcpagg_3a5a6624.stdio.stdio import run
 
     run(tables, file, handover)
 
@@ -1315,8 +1315,8 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_d317e2f5.plan.plan import Plan
-    from _mcpagg_d317e2f5.tool.aggregator import aggregator_of
+    from _mcpagg_3a5a6624.plan.plan import Plan
+    from _mcpagg_3a5a6624.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -10163,8 +10163,8 @@ NOT_MEANT = (
 )
 STATUSES = (
  "exit status: 0 done; 1 the call failed, --check found a difference, or --verify no approval; "
- "2 the command line, or a file, cannot be used; 3 a variable is not set; 70 a fault of its own, "
- "or a table that was edited cannot be read"
+ "2 the command line, or a file, cannot be used; 3 a variable is not set; 70 a fault of its own,"
+ " or a table that was edited cannot be read"
 )
 
 def run_command(plan, folder, arguments, handover):
@@ -10691,7 +10691,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_d317e2f5", RUNTIME, globals())
+embed("_mcpagg_3a5a6624", RUNTIME, globals())
 
 PLAN = {
     "name": "mcp",
