@@ -66,10 +66,10 @@ class Method:
     `capability` is what some server must have declared for it. `member` is the member of params
     that says what it is for, by which it is routed: "name", "uri", "ref", or "" for none; `kind`
     is the name of the list (see KINDS) that a "name" is looked up in, and `lists` are those whose
-    withheld items it is refused for: by default that one, or all that a URI may be of. `asks` says whether a
-    modern client may be asked for input before the result, `cached` whether a modern result has
-    cache hints, `repeated` whether a header of HTTP repeats `member`, and `modern` whether the
-    modern revision has the method.
+    withheld items it is refused for: by default that one, or all that a URI may be of. `asks` says
+    whether a modern client may be asked for input before the result, `cached` whether a modern
+    result has cache hints, `repeated` whether a header of HTTP repeats `member`, and `modern`
+    whether the modern revision has the method.
     """
 
     __slots__ = ("asks", "cached", "capability", "kind", "lists", "member", "modern", "repeated")
