@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from compilations import compilation, tool
@@ -12,7 +13,7 @@ from mcpagg.passes.emission.bundle import runtime_digest
 from mcpagg.passes.emission.output import difference
 from mcpagg.passes.emission.readback import cut
 from mcpagg.review.report import as_lines
-from mcpagg.review.reviewing import Review
+from mcpagg.review.reviewing import OTHER_RUNTIME, OTHERWISE, Review, review
 
 ZEROS = "0" * 64
 HEADER = """\
@@ -138,3 +139,16 @@ def test_the_version_says_which_runtime_is_written(capsys: pytest.CaptureFixture
         parse(["--version"])
     assert capsys.readouterr().out.splitlines()[1:] == [f"runtime {runtime_digest()}"]
     assert re.fullmatch("sha256:[0-9a-f]{64}", runtime_digest())
+
+
+@pytest.mark.parametrize(
+    ("digest", "said"), [("", OTHERWISE), ("0", OTHER_RUNTIME)], ids=["one_digest", "another"]
+)
+def test_a_runtime_of_the_same_version_is_named_as_what_may_differ(digest: str, said: str) -> None:
+    result = compilation({"db": {}}, tool())
+    old = result.text.replace("def main(", "def other(): ...\n\n\ndef main(", 1)
+    assert old != result.text
+    if digest:
+        old = old.replace(runtime_digest(), f"sha256:{digest * 64}", 1)
+    changes = review(Path("server.py"), old, result).changes
+    assert [change.what for change in changes if change.class_ == "file"] == [said]

@@ -12,6 +12,7 @@ from mcpagg.compiling import earlier_text
 from mcpagg.jsontext import at_pointer
 from mcpagg.literal import json_text
 from mcpagg.passes.emission.output import difference, differs
+from mcpagg.passes.emission.readback import cut
 from mcpagg.passes.emission.recorded import Contents, Rows
 from mcpagg.problems import count
 from mcpagg.review import ALWAYS, CLASSES
@@ -32,6 +33,7 @@ MISSING = "is missing, or empty"
 NEW = "is new"
 NOT_COMPARED = "its code was not compared, as only the compiler that its header names can"
 OTHERWISE = "has other options, names, profiles or overlays, or was edited by hand"
+OTHER_RUNTIME = f"has another runtime of the same version, or {OTHERWISE.removeprefix('has ')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,7 @@ def review(
     if compilers:
         changes.append(Change("runtime", "", "proxy", "", "", NOT_COMPARED, *compilers))
     if rest or not changes:
-        what = OTHERWISE if old else NEW if since else MISSING
+        what = _otherwise(old, result.text) if old else NEW if since else MISSING
         changes.append(Change("file", "", "proxy", what=what))
     if result.options.allow_secrets:
         masked = _masked(before.renamed(names).rows), _masked(now.rows)
@@ -126,6 +128,14 @@ def review(
         unchanged=len(now.rows.keys() - {summary.name for summary in servers}),
         diff=rest if old else "",
     )
+
+
+def _otherwise(old: str, text: str) -> str:
+    """Say what may be other in a file that no table explains."""
+    before, now = cut(old), cut(text)
+    if before is None or now is None or before.compiler != now.compiler:
+        return OTHERWISE
+    return OTHERWISE if before.runtime_digest == now.runtime_digest else OTHER_RUNTIME
 
 
 def _masked(rows: Rows) -> dict[str, dict[str, Any]]:

@@ -130,6 +130,11 @@ class Sections(NamedTuple):
         return match[1] if match else ""
 
     @property
+    def runtime_digest(self) -> str:
+        """The digest of the runtime as the header names it, "" if it does not."""
+        return self.runtime_line.partition(" ")[0]
+
+    @property
     def left_out(self) -> list[str]:
         """The modules and folders that the header says are left out of the runtime."""
         match = _LEFT_OUT.search(self.runtime_line)
