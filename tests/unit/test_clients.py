@@ -9,6 +9,7 @@ import pytest
 from mcpagg.clients import PLACES, client_of, find_config, users_place
 from mcpagg.job import Job
 from mcpagg.options import Options, Source
+from mcpagg.passes.config.dialects import DIALECTS, Dialect
 from mcpagg.problems import ConfigError
 
 
@@ -146,3 +147,19 @@ def test_a_proxy_is_not_called_as_all_configs_of_a_client_are(config: str, name:
     assert Job(source=Source(b"", config, Path()), environ={}).name == name
     given = Source(b"", config, Path(), Options(name="mine"))
     assert Job(source=given, environ={}).name == "mine"
+
+
+# Of these, only files with a name of their own are known, which says whose they are.
+KNOWN_BY_PLACE = {"Claude Code, all projects", "Continue, old settings"}
+
+
+@pytest.mark.parametrize("client", PLACES)
+def test_a_container_that_only_one_client_has_says_whose_the_file_is(client: str) -> None:
+    own = [
+        row
+        for row in DIALECTS
+        if row.container != Dialect("").container
+        and row.name.lower().replace(" ", "-").startswith(client)
+        and row.name not in KNOWN_BY_PLACE
+    ]
+    assert [row.name for row in own if row.client != client] == []

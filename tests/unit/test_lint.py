@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 import pytest
@@ -13,7 +15,9 @@ from mcpagg.passes.config import read_config
 from mcpagg.passes.environment.relocation import launch_rows
 from mcpagg.passes.linking.linking import link
 from mcpagg.problems import ConfigError
+from mcpagg.review import lint as lint_package
 from mcpagg.review.lint import Finding, check_ignored, lint, shortened
+from mcpagg.review.lint.finding import Rule
 from mcpagg.review.lint.linting import FAILING, RULES, SHOWN
 from mcpagg.snapshot import ChildSnapshot, Json, Refused, Snapshot
 
@@ -410,3 +414,10 @@ def test_an_overlay_that_strict_clients_refuse_is_found() -> None:
     assert found(tool(annotations={"readOnlyHint": "yes"})) == [
         ("refused-entry", "/annotations/readOnlyHint")
     ]
+
+
+def test_every_rule_is_applied() -> None:
+    names = [found.name for found in iter_modules(lint_package.__path__)]
+    modules = [import_module(f"{lint_package.__name__}.{name}") for name in names]
+    defined = {v.name for module in modules for v in vars(module).values() if isinstance(v, Rule)}
+    assert {rule.name for rule in RULES} == defined

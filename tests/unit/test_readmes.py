@@ -10,6 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from mcpagg.command.arguments import Run
+from mcpagg.options import Options, flag_of, options_of
+from mcpagg.passes.config.dialects import DIALECTS
+
 ROOT = Path(__file__).resolve().parents[2]
 RUNTIME = ROOT / "templates" / "mcpagg_runtime"
 COMPILER = ROOT / "compiler" / "mcpagg"
@@ -223,6 +227,23 @@ def test_every_module_of_the_compiler_is_in_its_folder() -> None:
             folder = path.parent.relative_to(COMPILER).as_posix()
             there.setdefault(COMPILER.name if folder == "." else folder, set()).add(path.stem)
     assert shown == there
+
+
+# What users are told of
+
+
+def test_every_option_is_in_the_top_page() -> None:
+    text = read("README.md")
+    for name, (how, _) in (options_of(Run) | options_of(Options)).items():
+        spelled = how.flags or (flag_of(name),)
+        assert any(re.search(rf"(?<![\w-]){flag}(?![\w-])", text) for flag in spelled), spelled
+
+
+@pytest.mark.parametrize("dialect", [row.name for row in DIALECTS])
+def test_every_dialect_is_named_where_configs_are_described(dialect: str) -> None:
+    """By what its name begins with: of "Gemini CLI", "Gemini"."""
+    client = re.sub("^(recipes|agents) of ", "", dialect).partition(" ")[0].rstrip(",")
+    assert re.search(rf"(?<!\w){re.escape(client)}(?!\w)", read("compiler/CONFIG.md"))
 
 
 # Their size
