@@ -43,7 +43,7 @@ LOST_LOG = "logs while calls of several clients are under way: what may be of an
 
 
 class Child:
-    """One server: its parts, which own its state, and what has to happen in them together.
+    """One instance of a server: its parts, which own its state, and what happens in them together.
 
     Each method takes one event. What follows from it is in the effects.
     """
@@ -250,7 +250,7 @@ class Child:
     def _pass_on(self, message: Message) -> None:
         """Give a notification to the clients that it concerns; say, once, if it is a log of nobody.
 
-        What it logs while calls of several clients are under way may be about any of them.
+        What it logs while calls of several clients are in flight may be about any of them.
         """
         callers = {call.client for call in self.connection.calls.values()}
         reached = self._clients.pass_on(self.name, message, callers, self._serves, self._told)

@@ -33,7 +33,7 @@ FOREVER = float("inf")
 
 
 class Effects:
-    """The actions that follow from the event in hand; whoever decides something has it."""
+    """The actions that follow from an event; whoever decides something has it."""
 
     def __init__(
         self, clock: Callable[[], float], admit: Callable[[], None] = lambda: None
@@ -54,7 +54,7 @@ class Effects:
         """What a message has left to be done."""
 
     def later(self, work: Callable[[], None]) -> None:
-        """Have something done as soon as the message in hand has been dealt with.
+        """Have something done as soon as this message has been dealt with.
 
         So a port can answer the router, which is still in the middle of what it says to the port.
         """

@@ -174,7 +174,7 @@ class Instances:
             self.own[party] = next(one for one in self if one is child)
 
     def note_asking(self, method: str, calls: Collection[Call]) -> None:
-        """A legacy instance asks something while it has these calls in hand.
+        """A legacy instance asks something while it has these calls in flight.
 
         Once that is in the middle of a call, clients have instances of their own from then on.
         """

@@ -1,7 +1,7 @@
 """Requests of one instance of a server to clients: whom they are for, and which calls they hold up.
 
 A legacy server's request does not say which call caused it. It is for the one party whose calls the
-instance has in hand. Where there are several, it is held until one is left; nobody is ever asked
+instance has in flight. Where there are several, it is held until one is left; nobody is ever asked
 for another. What makes that rare: see `Instances`, and `FirstCalls`.
 """
 
@@ -228,8 +228,8 @@ class ServerRequests:
         if self.first_calls.holds_back(call, now):
             return True
         if self.held:
-            in_hand = self._connection.calls.values()
-            return party not in {one.client.party for one in in_hand}
+            in_flight = self._connection.calls.values()
+            return party not in {one.client.party for one in in_flight}
         in_calls = [one for one in self.open.pending if one.message.method in ASKED_IN_CALLS]
         foreign = [one for one in in_calls if one.client.party is not party]
         self.open.limit(foreign, now)
