@@ -8,6 +8,7 @@ from mcpagg_runtime.messages.jsontext import members, obj
 from mcpagg_runtime.messages.message import Message, error
 from mcpagg_runtime.messages.protocol import (
     CAPABILITIES_KEY,
+    ENVELOPE,
     INFO_KEY,
     INVALID_PARAMS,
     LEGACY,
@@ -46,6 +47,7 @@ class Client:
         "deliver",
         "era",
         "extensions",
+        "extra",
         "info",
         "initialized",
         "level",
@@ -55,6 +57,7 @@ class Client:
         "party",
         "spelling",
         "starter",
+        "token",
         "version",
         "watched",
     )
@@ -96,6 +99,10 @@ class Client:
         """Whether it may still send answers, before the end of its input."""
         self.watched: dict[str, tuple[str, str]] = {}
         """{URI of a resource: (the server that has agreed to tell of it, its own URI)}."""
+        self.token = ""
+        """Of a request of a modern client: the JSON text of its progress token, "" for none."""
+        self.extra: dict[str, str] = {}
+        """Of such: {name: JSON text} of what its `_meta` has beside the envelope and that token."""
         self._last_id = 0
         self.deliver: Callable[[Message], None] = _lost
         """Takes what the router says to it."""
@@ -143,7 +150,7 @@ class ModernRequest(Client):
     It has an envelope: members of `_meta` that say who asks.
     """
 
-    __slots__ = ("declared", "fault", "identifier", "message", "token")
+    __slots__ = ("declared", "fault", "identifier", "message")
 
     is_modern = True
 
@@ -166,7 +173,7 @@ class ModernRequest(Client):
         self.identifier = message.id_text
         """The JSON text of its id."""
         self.token = _text(text, meta, "progressToken")
-        """The JSON text of its progress token, "" for none."""
+        self.extra = extra_of(text, meta)
         self._present(text, meta.get(INFO_KEY), meta.get(CAPABILITIES_KEY))
         self.declared = _text(text, meta, CAPABILITIES_KEY)
         """All that the client can do, as JSON text."""
@@ -182,6 +189,12 @@ class ModernRequest(Client):
 
 # What stands for the message of a request that has been answered.
 _RELEASED = Message({})
+
+
+def extra_of(text: str, meta: Mapping[str, Member]) -> dict[str, str]:
+    """Return {name: JSON text} of what a `_meta` has beside the envelope and a progress token."""
+    ours = (*ENVELOPE, "progressToken")
+    return {name: text[start:end] for name, (_, start, end) in meta.items() if name not in ours}
 
 
 def _text(text: str, found: Mapping[str, tuple[Any, int, int]], name: str) -> str:

@@ -225,9 +225,11 @@ def able(client: Client) -> str:
 
     That is all that a modern request declares, but for what does not pass a proxy.
     """
-    if isinstance(client, ModernRequest):
-        return edited(client.declared, add=_passing_extensions(client))
-    return relayed(client)
+    if not isinstance(client, ModernRequest):
+        return relayed(client)
+    if not client.extensions:
+        return client.declared
+    return edited(client.declared, add=_passing_extensions(client))
 
 
 def _passing_extensions(client: Client) -> dict[str, str]:

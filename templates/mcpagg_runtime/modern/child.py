@@ -47,15 +47,18 @@ from mcpagg_runtime.servers.unmatched import FIRST_ID, AnsweredNotifications
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from mcpagg_runtime.clients.client import Client
     from mcpagg_runtime.messages.message import Message
+    from mcpagg_runtime.servers.call import Call
     from mcpagg_runtime.servers.connection import Connection
 
 # Notifications of clients that this revision has not.
 LEGACY_NOTIFICATIONS = frozenset({PROGRESS, ROOTS_CHANGED})
+# What is a stream of the server in this revision.
+SUBSCRIBING = ("resources/subscribe", "resources/unsubscribe")
 # As many as the TypeScript SDK makes; then the call fails.
 MAXIMUM_ROUNDS = 8
 # A result that requires no input says: try again later.
@@ -63,8 +66,8 @@ FIRST_WAIT_SECONDS = 0.05
 LONGEST_WAIT_SECONDS = 0.25
 
 
-class PendingRequest:
-    """A request that the router made, on its way through rounds."""
+class Rounds:
+    """One call of a legacy client, on its way through rounds."""
 
     __slots__ = (
         "_answers",
@@ -80,19 +83,21 @@ class PendingRequest:
         "wraps",
     )
 
-    def __init__(self, message: Message, method: str, client: Client | None) -> None:
+    def __init__(self, message: Message, client: Client, wraps: bool) -> None:
+        """`message` is its first request.
+
+        `wraps` says whether the output schema of the tool was wrapped, see `legacy_item`.
+        """
         self.number = message.number
-        """The id that the router knows it by."""
+        """The id that the call has."""
         self.sent = self.number
-        """The one that the child does, 0 while it is the client's turn."""
-        self.method = method
+        """That of the request of this round, 0 while it is the client's turn."""
+        self.method = message.method or ""
         self.client = client
-        """Who asks, None for the proxy itself."""
         self.round = 1
         self.questions: dict[str, tuple[str, str]] = {}
         """{id: (key in the result, method)} of requests to the client that are not answered yet."""
-        self.wraps = False
-        """Whether the output schema of the tool was wrapped, see `legacy_item`."""
+        self.wraps = wraps
         self.due = FOREVER
         """When it is made again."""
         self._params = message.json("params")
@@ -101,16 +106,16 @@ class PendingRequest:
         self._state = ""
         """The JSON text of the state that the child wants back, "" for none."""
 
-    def params(self, asking: str, info: str, level: str) -> str:
-        """Return its params, with an envelope that says who asks, and what has been answered."""
+    def request(self, number: int) -> Message:
+        """Return the request of this round, with what has been answered."""
+        self.sent = number
+        self.due = FOREVER
         add = {}
         if self._answers:
             add["inputResponses"] = obj(self._answers)
         if self._state:
             add["requestState"] = self._state
-        meta = self._params.value.get("_meta")
-        old = self._params.part("_meta") if type(meta) is dict else ""
-        return self._params.edited(add={**add, "_meta": envelope(asking, info, level, old)}).text
+        return request(number, self.method, self._params.edited(add=add).text)
 
     def next_round(self, required: Json) -> None:
         """The child requires input before it answers."""
@@ -174,23 +179,46 @@ class ModernChildPort:
         self._send = self._effects.sender(connection.child)
         self._asking, self._info = "{}", ""
         """What the proxy says of itself in its own requests."""
+        self._discovery = 0
+        """The id of the request by which the child introduces itself."""
         self._declared: Any = None
         """The capabilities that the child declares."""
         self._level = ""
         self._unasked = AnsweredNotifications()
-        self._pending: dict[int, PendingRequest] = {}
-        """By the id that the router knows them by."""
+        self._in_flight: dict[int, Rounds | None] = {}
+        """What the child is to answer: {id: the call in rounds, None for all else}."""
+        self._rounds: dict[int, Rounds] = {}
+        """{id of the call: its rounds}."""
         self._streams = Streams(connection, self._own, self._say)
 
     @property
     def is_idle(self) -> bool:
         """Whether all requests of the router have ended."""
-        return not self._pending
+        return not (self._in_flight or self._rounds)
 
     # From the router to the child
 
+    def compose(self, call: Call) -> Message | None:
+        """Return the request that a call is to the child: with an envelope that says who asks."""
+        client, number = call.client, call.number
+        if call.method in SUBSCRIBING:
+            self._subscribe(call.method, number, call.original)
+            return None
+        extra = call.extra()
+        if call.token:
+            extra = {**extra, "progressToken": str(number)}
+        meta = envelope(able(client), client.info or self._about, client.level, extra)
+        if client.is_modern:
+            self._in_flight[number] = None
+            return call.request(meta)
+        # A modern client knows the schema as it is, and gets the result as it is.
+        wraps = call.method == "tools/call" and wraps_output(self._tool(call.original))
+        message = call.request(meta)
+        self._in_flight[number] = self._rounds[number] = Rounds(message, client, wraps)
+        return message
+
     def deliver(self, message: Message) -> None:
-        """Take what the router says to a child that shakes hands, and say it as this one wants."""
+        """Take what else the router says to a child that shakes hands."""
         method = message.method
         if method is None:
             self._replied(message)
@@ -202,57 +230,47 @@ class ModernChildPort:
             elif method not in LEGACY_NOTIFICATIONS:
                 self._send(notification(method, message.raw("params")))
         elif method == "initialize":
-            self._discover(message)
+            params = message.json("params")
+            self._asking, self._info = params.part("capabilities"), params.part("clientInfo")
+            self._discovery = message.number
+            self._request("server/discover", message.number, "{}")
         elif method == "logging/setLevel":
             self._level = message.params["level"]
             self._say(result(message.id_text, "{}"))
-        elif method == "resources/subscribe":
-            self._streams.subscribe(message)
-        elif method == "resources/unsubscribe":
-            self._streams.unsubscribe(message)
+        elif method in SUBSCRIBING:
+            self._subscribe(method, message.number, message.params["uri"])
         else:
-            self._start(message)
+            self._request(method, message.number, message.params_text)
 
-    def _discover(self, message: Message) -> None:
-        params = message.json("params")
-        self._asking, self._info = params.part("capabilities"), params.part("clientInfo")
-        empty = request(message.number, "server/discover", "{}")
-        self._make(PendingRequest(empty, "server/discover", None))
-
-    def _start(self, message: Message) -> None:
-        call = self._connection.calls.get(message.number)
-        one = PendingRequest(message, message.method or "", call.client if call else None)
-        # A modern client knows the schema as it is, and gets the result as it is.
-        if call is not None and message.method == "tools/call" and not call.client.is_modern:
-            one.wraps = wraps_output(self._tool(call.original))
-        self._make(one)
-
-    def _make(self, one: PendingRequest) -> None:
-        """Make a request, or make it again with what the client has answered."""
-        one.due = FOREVER
-        self._pending[one.number] = one
-        asking, info, level = self._asking, self._info, self._level
-        if one.client is not None:
-            asking, level = able(one.client), one.client.level
-            info = one.client.info or self._about
-        self._send(request(one.sent, one.method, one.params(asking, info, level)))
+    def _request(self, method: str, number: int, params: str) -> None:
+        """Make a request of the proxy's own."""
+        self._in_flight[number] = None
+        self._send(request(number, method, self._own(params)))
 
     def _own(self, params: str) -> str:
         """Return the params of a request of the proxy's own, with its envelope."""
-        return edited(params, add={"_meta": envelope(self._asking, self._info, self._level, "")})
+        return edited(params, add={"_meta": envelope(self._asking, self._info, self._level)})
+
+    def _subscribe(self, method: str, number: int, uri: str) -> None:
+        if method == "resources/subscribe":
+            self._streams.subscribe(number, uri)
+        else:
+            self._streams.unsubscribe(number, uri)
 
     def _cancel(self, message: Message) -> None:
-        number = message.params.get("requestId", 0)
-        one = self._pending.pop(number, None)
-        if one is None:
-            self._streams.withdraw(number)
-            return
-        self._take_back(one)
-        if one.sent:
-            params = message.json("params").owned({"requestId": str(one.sent)}).text
+        sent = number = message.params.get("requestId", 0)
+        one = self._rounds.pop(number, None)
+        if one is not None:
+            self._take_back(one)
+            sent = one.sent
+        if sent in self._in_flight:
+            del self._in_flight[sent]
+            params = message.json("params").owned({"requestId": str(sent)}).text
             self._send(notification(CANCELLED, params))
+        elif one is None:
+            self._streams.withdraw(number)
 
-    def _take_back(self, one: PendingRequest) -> None:
+    def _take_back(self, one: Rounds) -> None:
         """Take back from the client what it was asked."""
         for question in one.questions:
             self._say(notification(CANCELLED, obj(requestId=quote(question))))
@@ -261,7 +279,7 @@ class ModernChildPort:
     def _replied(self, message: Message) -> None:
         """Take a client's answer; with the last one the call is made again."""
         question = str(message.id)
-        found = [one for one in self._pending.values() if question in one.questions]
+        found = [one for one in self._rounds.values() if question in one.questions]
         for one in found:
             refused = one.answered(question, message)
             if refused:
@@ -270,13 +288,14 @@ class ModernChildPort:
             elif not one.questions:
                 self._again(one)
 
-    def _again(self, one: PendingRequest) -> None:
-        one.sent = self._connection.mint()
-        self._make(one)
+    def _again(self, one: Rounds) -> None:
+        number = self._connection.mint()
+        self._in_flight[number] = one
+        self._connection.transmit(one.request(number))
 
     def tick(self, now: float) -> None:
         """Make the rounds that are due."""
-        for one in [*self._pending.values()]:
+        for one in [*self._rounds.values()]:
             if one.due <= now:
                 self._again(one)
             else:
@@ -305,42 +324,49 @@ class ModernChildPort:
         """Let the router have what the child says, in the form that it knows."""
         self._effects.later(lambda: self._connection.receive(message))
 
-    def _owed(self) -> set[int]:
-        """Return what the child is to answer, by the ids that it knows."""
-        return self._streams.awaited.union([one.sent for one in self._pending.values() if one.sent])
-
     def _unmatched(self, said: Message | Fragment) -> None:
         """End what an answer that matches no request may be to."""
-        for answer in self._connection.unmatched(said, self._owed()):
+        owed = self._streams.awaited.union(self._in_flight)
+        for answer in self._connection.unmatched(said, owed):
             self._answered(answer)
 
     def _answered(self, message: Message) -> None:
         sent = message.number
-        if sent in self._streams:
+        if sent in self._in_flight:
+            one = self._in_flight.pop(sent)
+            if one is None:
+                self._pass(sent, message)
+            else:
+                self._round_ended(one, message)
+        elif sent in self._streams:
             self._streams.ended(sent, message.raw("error") if message.is_error else "")
-            return
-        found = [one for one in self._pending.values() if sent and one.sent == sent]
-        if found:
-            self._ended(found[0], message)
         elif message.is_response and sent < FIRST_ID and not self._unasked.takes(message):
             self._unmatched(message)
 
-    def _ended(self, one: PendingRequest, message: Message) -> None:
+    def _pass(self, number: int, message: Message) -> None:
+        """Pass on an answer to who speaks this revision: as it is, what input is required too."""
+        call = self._connection.calls.get(number)
+        if message.is_error:
+            text = _explained(message, None if call is None else call.client, self._connection.name)
+            message = failure(str(number), text)
+        elif type(message.value("result")) is not dict:
+            message = self._failure(number, "answered with what is no result")
+        elif number == self._discovery:
+            said = message.json("result")
+            self._declared = said.value.get("capabilities")
+            message = result(str(number), _introduction(said))
+        elif message.json("result").value.get("resultType") == "input_required":
+            text = attributed_input(message.json("result"), self._connection.name, self._several)
+            message = result(str(number), text)
+        self._connection.receive(message)
+
+    def _round_ended(self, one: Rounds, message: Message) -> None:
         number, said = str(one.number), message.json("result")
         kind = said.value.get("resultType", "complete")
         if message.is_error:
             self._end(one, failure(number, _explained(message, one.client, self._connection.name)))
         elif type(message.value("result")) is not dict:
             self._fail(one, "answered with what is no result")
-        elif one.method == "server/discover":
-            self._declared = said.value.get("capabilities")
-            self._end(one, result(number, _introduction(said)))
-        elif one.client is None or one.client.is_modern:
-            # One that speaks the same revision gets all as it is, what input is required too.
-            if kind == "input_required":
-                text = attributed_input(said, self._connection.name, self._several)
-                message = result(number, text)
-            self._end(one, message.under(number))
         elif kind == "input_required":
             self._require(one, said)
         elif kind == "complete":
@@ -351,15 +377,18 @@ class ModernChildPort:
             how = f"answered with a result of type {shown}, which cannot be passed on"
             self._fail(one, how)
 
-    def _end(self, one: PendingRequest, message: Message) -> None:
-        del self._pending[one.number]
+    def _end(self, one: Rounds, message: Message) -> None:
+        del self._rounds[one.number]
         self._say(message)
 
-    def _fail(self, one: PendingRequest, reason: str) -> None:
-        text = error(INTERNAL_ERROR, f"Server '{self._connection.name}' {reason}")
-        self._end(one, failure(str(one.number), text))
+    def _fail(self, one: Rounds, reason: str) -> None:
+        self._end(one, self._failure(one.number, reason))
 
-    def _require(self, one: PendingRequest, required: Json) -> None:
+    def _failure(self, number: int, reason: str) -> Message:
+        text = error(INTERNAL_ERROR, f"Server '{self._connection.name}' {reason}")
+        return failure(str(number), text)
+
+    def _require(self, one: Rounds, required: Json) -> None:
         """Ask the client what the child requires, or wait a moment where that is nothing."""
         one.next_round(required)
         if one.round > MAXIMUM_ROUNDS:
@@ -375,11 +404,11 @@ class ModernChildPort:
         for question in questions:
             self._ask(one, question)
 
-    def _ask(self, one: PendingRequest, question: Message) -> None:
+    def _ask(self, one: Rounds, question: Message) -> None:
         """Ask the client something, unless it has refused something else by then."""
 
         def ask() -> None:
-            if one.client is not None and question.id in one.questions:
+            if question.id in one.questions:
                 self._ask_client(one.client, question)
 
         self._effects.later(ask)
@@ -404,18 +433,17 @@ def _explained(message: Message, client: Client | None, server: str) -> str:
     return error(INTERNAL_ERROR, f"Server '{server}' refused the request: {why}")
 
 
-def envelope(asking: str, info: str, level: str, meta: str) -> str:
+def envelope(asking: str, info: str, level: str = "", extra: Mapping[str, str] = {}) -> str:
     """Return a `_meta` with an envelope: what the client can do, who it is, what it wants logged.
 
-    `meta` is the JSON text of what else is in it, "" for nothing.
+    `extra` {name: JSON text} is what else is in it.
     """
     said = {VERSION_KEY: quote(MODERN_VERSION), CAPABILITIES_KEY: asking}
     if info:
         said[INFO_KEY] = info
     if level:
         said[LEVEL_KEY] = quote(level)
-    rest = meta.strip()[1:].lstrip() if meta else "}"
-    return obj(said)[:-1] + ("" if rest == "}" else ",") + rest
+    return obj({**said, **extra})
 
 
 def _unmarked(message: Message) -> str:

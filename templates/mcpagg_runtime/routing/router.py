@@ -28,7 +28,7 @@ from mcpagg_runtime.messages.protocol import (
 )
 from mcpagg_runtime.routing.resources import ResourceRouting
 from mcpagg_runtime.routing.routing import NameRouting, ambiguity
-from mcpagg_runtime.servers.connection import Call
+from mcpagg_runtime.servers.call import Call
 from mcpagg_runtime.servers.instances import Instances
 from mcpagg_runtime.servers.lifecycle import QUEUED, STARTING
 
@@ -140,6 +140,30 @@ class Router:
             self.servers[server].of(client).unwatch(uri)
         for instances in self.servers.values():
             instances.left(client)
+
+    # One request of a modern client is a client by itself
+
+    def begin(self, asking: Client, message: Message) -> None:
+        """Take a request, and forget who asks when it ends."""
+        self.clients.connect(asking)
+        if asking.level and "logging" in self.answers.declared:
+            self._tell_level()
+        self._client_request(asking, message)
+
+    def withdraw(self, asking: Client, params: str) -> None:
+        """Take back what is under way of a request; `params` say more of that."""
+        said = Json(params)
+        for child, call in self._calls_of(asking):
+            self._dispatch.withdraw(call, child, lambda n: said.owned({"requestId": n}).text)
+
+    def end(self, asking: Client) -> None:
+        """Forget a request that was answered."""
+        self.clients.disconnect(asking)
+        for instances in self.servers.values():
+            for child in instances:
+                if child.requests.open.pending:
+                    child.requests.hand_over(asking)
+            instances.left(asking)
 
     def _calls_of(self, client: Client) -> list[tuple[Child, Call]]:
         """Return (child, call) for each call of a client that is to be answered, oldest first."""

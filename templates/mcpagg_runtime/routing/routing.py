@@ -15,8 +15,8 @@ from mcpagg_runtime.messages.protocol import (
     OTHER,
 )
 from mcpagg_runtime.plan.names import prefix_of
+from mcpagg_runtime.servers.call import Call
 from mcpagg_runtime.servers.calls import tool_not_found, tool_of_nobody
-from mcpagg_runtime.servers.connection import Call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from mcpagg_runtime.lists.catalogue import Catalogue
     from mcpagg_runtime.lists.uris import Origins
     from mcpagg_runtime.messages.message import Message
-    from mcpagg_runtime.servers.connection import Call, Connection
+    from mcpagg_runtime.servers.call import Call
+    from mcpagg_runtime.servers.connection import Connection
     from mcpagg_runtime.servers.instances import Instances
     from mcpagg_runtime.servers.lifecycle import Lifecycle
     from mcpagg_runtime.servers.lists import Lists
@@ -229,11 +230,15 @@ class CallQueue:
         call = self._connection.calls.get(token) if type(token) is int else None
         if call is not None and call.token:
             call.progressed(self._effects.clock())
+            # Whoever has resumed a call may want it under another token, or none.
+            known = call.client.token if call.client.is_modern else call.token
+            if not known:
+                return
             params = message.json("params")
             if rivals(params.value, ("progressToken",)):
-                text = params.owned({"progressToken": call.token}).text
+                text = params.owned({"progressToken": known}).text
             else:
-                text = spliced(params.text, [(params.place(("progressToken",)), call.token)])
+                text = spliced(params.text, [(params.place(("progressToken",)), known)])
             call.client.deliver(notification(PROGRESS, text))
 
     # Calls that end otherwise

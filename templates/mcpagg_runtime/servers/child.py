@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from mcpagg_runtime.clients.clients import Clients
     from mcpagg_runtime.lists.uris import Origins
     from mcpagg_runtime.messages.message import Message
-    from mcpagg_runtime.servers.connection import Call, ChildPort
+    from mcpagg_runtime.servers.call import Call
+    from mcpagg_runtime.servers.connection import ChildPort
     from mcpagg_runtime.servers.effects import Effects
     from mcpagg_runtime.servers.instances import Instances
 

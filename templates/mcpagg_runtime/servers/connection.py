@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.messages.jsontext import Json, spliced
+from mcpagg_runtime.messages.jsontext import obj
 from mcpagg_runtime.messages.message import Fragment, Message, error, failure, id_text, request
 from mcpagg_runtime.messages.protocol import PARSE_ERROR
 from mcpagg_runtime.messages.reading import read_line
@@ -20,15 +20,13 @@ from mcpagg_runtime.servers.unmatched import (
     failure_of,
     unmatched_answers,
 )
-from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, Protocol
 
-    from mcpagg_runtime.clients.client import Client
-    from mcpagg_runtime.messages.jsontext import Span
     from mcpagg_runtime.plan.plan import Options
+    from mcpagg_runtime.servers.call import Call
     from mcpagg_runtime.servers.effects import Effects, Peer
     from mcpagg_runtime.servers.masking import Masks
 
@@ -41,6 +39,9 @@ if TYPE_CHECKING:
         def is_idle(self) -> bool:
             """Whether it remembers no request of the router."""
 
+        def compose(self, call: Call) -> Message | None:
+            """Return the request that a call is to the child, None if it is done otherwise."""
+
         def deliver(self, message: Message) -> None:
             """Take what the router says to the child."""
 
@@ -49,12 +50,6 @@ if TYPE_CHECKING:
 
         def tick(self, now: float) -> None:
             """Do what is due at this time."""
-
-
-# A call may take so many times as long as its limit, if its server reports progress.
-LONGEST_TIMES = 10
-# What stands for the message of a call that was sent: it may be large, and is never sent twice.
-_SENT = Message({})
 
 
 class LegacyChildPort:
@@ -68,6 +63,15 @@ class LegacyChildPort:
         """Sends the child what the router says to it."""
         self.receive = receive
 
+    def compose(self, call: Call) -> Message:
+        """Return the request that a call is to the child: without what says who asks."""
+        if not call.client.is_modern:
+            return call.request()
+        meta = call.extra()
+        if call.token:
+            meta = {**meta, "progressToken": str(call.number)}
+        return call.request(obj(meta) if meta else "")
+
     @property
     def is_idle(self) -> bool:
         """It remembers no request: the connection does."""
@@ -75,128 +79,6 @@ class LegacyChildPort:
 
     def tick(self, now: float) -> None:
         """Nothing is ever due here."""
-
-
-class Call:
-    """One request of a client: what it asks for, whom else to ask, and until when."""
-
-    __slots__ = (
-        "_latest",
-        "_limit",
-        "_message",
-        "answer",
-        "attended",
-        "client",
-        "deadline",
-        "identifier",
-        "key",
-        "method",
-        "name",
-        "number",
-        "original",
-        "others",
-        "path",
-        "refusal",
-        "serial",
-        "token",
-    )
-
-    def __init__(
-        self,
-        client: Client,
-        message: Message,
-        name: str,
-        path: tuple[str, ...] = (),
-        original: str = "",
-    ) -> None:
-        self.client = client
-        self.answer = client.deliver
-        """Takes the answer; see `overhear`."""
-        self.method = message.method or ""
-        self.identifier = message.id_text
-        """The client's id as JSON text."""
-        self.key = message.id
-        """The same id as a value."""
-        self.attended = True
-        """Whether its client can be reached meanwhile; see `Core.unattend`."""
-        self.name = name
-        """What it asks for, as the client named it."""
-        self.path = path
-        """Leads within params to the member that becomes `original`; () if nothing is replaced."""
-        self.original = original
-        """The child's own name for what it asks for."""
-        self.others: list[Callable[[Call], None]] = []
-        """Take the call next, one after the other, as long as it is answered with an error."""
-        self.refusal = ""
-        """The error, as JSON text, that says most of those that came so far."""
-        self.serial = 0
-        """Its place among all calls of all clients."""
-        self.number = 0
-        """The id that its child knows it by, 0 before it was sent."""
-        self.token = ""
-        """The JSON text of the client's progress token, "" for none."""
-        self.deadline = FOREVER
-        self._latest = FOREVER
-        self._limit = 0.0
-        self._message = message
-
-    @property
-    def params(self) -> dict[str, Any]:
-        """Its parameters, {} once they were sent for good."""
-        return self._message.params
-
-    def overhear(self, listen: Callable[[Message], None]) -> None:
-        """Have `listen` get the answer beforehand."""
-        deliver = self.answer
-
-        def answer(message: Message) -> None:
-            listen(message)
-            deliver(message)
-
-        self.answer = answer
-
-    def limit(self, seconds: float, now: float) -> float:
-        """Let it take no longer than so many seconds; return the deadline."""
-        self._limit = seconds
-        self._latest = now + LONGEST_TIMES * seconds
-        self.deadline = now + seconds
-        return self.deadline
-
-    def progressed(self, now: float) -> None:
-        """Give a call that makes progress its time anew, LONGEST_TIMES as long in all."""
-        if self.deadline < FOREVER:
-            self.deadline = min(now + self._limit, self._latest)
-
-    def sent_as(self, number: int) -> Message:
-        """Return the request to the child, under an id that was minted for it."""
-        self.number = number
-        message = self._message
-        if not self.others:
-            self._message = _SENT
-        given = message.params
-        if not given:
-            return request(number, self.method, message.raw("params"))
-        params = message.members["params"]
-        changes: list[tuple[Span, str]] = []
-        if self.path:
-            changes.append((params.place(self.path), quote(self.original)))
-        token = params.part("_meta", "progressToken") if "_meta" in given else ""
-        if token not in ("", "null"):
-            self.token = token
-            changes.append((params.place(("_meta", "progressToken")), str(number)))
-        text = spliced(params.text, changes) if changes else params.text
-        return Message({"params": Json(text)}, self.method, str(number), number)
-
-    def is_settled_by(self, code: object) -> bool:
-        """Whether an error with this code is the answer, so that nobody else is asked."""
-        return False
-
-    def succeeded(self, server: str, message: Message) -> Message:
-        """Note that a server has answered with a result; return what is passed on."""
-        return message
-
-    def failed(self) -> None:
-        """Note that the call ends with an error."""
 
 
 class OwnRequest:
@@ -275,8 +157,7 @@ class Connection:
         """Send the child a message."""
         if not message.id_text:
             self.unasked.told(message.method)
-        masked = message if self._masks is None else self._masks.to_child(message)
-        self.port.deliver(masked)
+        self.port.deliver(message)
 
     def unmasked(self, message: Message) -> Message:
         """Return a message of the child as clients are to see it."""
@@ -286,7 +167,15 @@ class Connection:
         """Send the child a call."""
         self._last_id = number = self._last_id + 1
         self.calls[number] = call
-        self.send(call.sent_as(number))
+        call.number_as(number)
+        message = self.port.compose(call)
+        if message is not None:
+            self.transmit(message)
+
+    def transmit(self, message: Message) -> None:
+        """Send the child a message that has its form."""
+        masked = message if self._masks is None else self._masks.to_child(message)
+        self.effects.send(self.child, masked)
 
     def mint(self) -> int:
         """Return an id for a request to the child."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mcpagg_runtime.clients.answers import Answers
     from mcpagg_runtime.clients.clients import Clients
     from mcpagg_runtime.lists.uris import Origins
-    from mcpagg_runtime.servers.connection import Call
+    from mcpagg_runtime.servers.call import Call
     from mcpagg_runtime.servers.effects import Effects, Peer
 
 # So many instances a server may have besides the shared ones; further clients share these.

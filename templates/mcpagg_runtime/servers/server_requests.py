@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from mcpagg_runtime.clients.client import Client
     from mcpagg_runtime.clients.clients import Clients
     from mcpagg_runtime.messages.message import Message
-    from mcpagg_runtime.servers.connection import Call, Connection
+    from mcpagg_runtime.servers.call import Call
+    from mcpagg_runtime.servers.connection import Connection
     from mcpagg_runtime.servers.instances import Instances
     from mcpagg_runtime.servers.lifecycle import Lifecycle
 

@@ -192,7 +192,7 @@ class Collector:
             return False
         if self.launch.url or self._knows_envelopes:
             return True
-        params = obj(_meta=envelope(self._able, ABOUT, "", ""))
+        params = obj(_meta=envelope(self._able, ABOUT))
         try:
             answer = talk.request("server/discover", params, TIME.now() + MODERN_SECONDS)
         except Refusal as refusal:
