@@ -87,7 +87,7 @@ def test_a_request_says_what_the_json_module_reads(text: str) -> None:
         places = [at for at, (name, _) in enumerate(params) if name == "name"]
         if places:
             asked = Call(Client("spec"), message, "", ("name",), "t")
-            asked.number_as(7)
+            asked.number = 7
             sent = asked.request().line()
             params[places[-1]] = "name", "t"
             found = json.loads(sent, object_pairs_hook=Pairs)

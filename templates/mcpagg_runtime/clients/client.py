@@ -22,7 +22,6 @@ from mcpagg_runtime.messages.protocol import (
 from mcpagg_runtime.start.greeting import (
     LEGACY_VERSIONS,
     RELAYED,
-    is_capable,
     spelling_for,
     spoken,
 )
@@ -39,7 +38,7 @@ class Client:
     """One client: who it is, and what it can do."""
 
     __slots__ = (
-        "_last_id",
+        "asked",
         "audience",
         "capabilities",
         "capable",
@@ -55,7 +54,6 @@ class Client:
         "name",
         "names",
         "party",
-        "spelling",
         "starter",
         "token",
         "version",
@@ -79,8 +77,6 @@ class Client:
         """Whether it declared anything on which the tools of a server may depend."""
         self.extensions = ""
         """Those that it declared, as JSON text, "" for none."""
-        self.spelling = spelling_for(names, None)
-        """The attribute of Item that it is shown as name."""
         self.initialized = False
         """Whether it has shaken hands."""
         self.level = ""
@@ -103,14 +99,20 @@ class Client:
         """Of a request of a modern client: the JSON text of its progress token, "" for none."""
         self.extra: dict[str, str] = {}
         """Of such: {name: JSON text} of what its `_meta` has beside the envelope and that token."""
-        self._last_id = 0
+        self.asked = 0
+        """How many requests it was sent: their ids count from 1."""
         self.deliver: Callable[[Message], None] = _lost
         """Takes what the router says to it."""
 
+    @property
+    def spelling(self) -> str:
+        """The attribute of Item that it is shown as name."""
+        return spelling_for(self.names, self.name)
+
     def mint(self) -> int:
         """Return an id for a request to the client."""
-        self._last_id += 1
-        return self._last_id
+        self.asked += 1
+        return self.asked
 
     def shake_hands(self) -> None:
         """It has shaken hands: from now on it may want servers."""
@@ -127,17 +129,16 @@ class Client:
     def _present(self, text: str, info: Member | None, declared: Member | None) -> None:
         """Note who it is and what it can do, from those members of a JSON text."""
         self.name, self.info, self.extensions, self.capabilities = "", "", "", {}
-        self.capable = declared is not None and is_capable(declared[0])
         if info is not None and type(info[0]) is dict:
             self.info = text[info[1] : info[2]]
             name = info[0].get("name")
             self.name = name if type(name) is str else ""
-        if declared is not None and type(declared[0]) is dict:
+        if declared is not None and declared[0] and type(declared[0]) is dict:
             found, _ = members(text, declared[1])
             objects = {name: text[a:b] for name, (v, a, b) in found.items() if type(v) is dict}
             self.capabilities = {name: objects[name] for name in RELAYED if name in objects}
             self.extensions = objects.get("extensions", "")
-        self.spelling = spelling_for(self.names, self.name)
+        self.capable = bool(self.capabilities or self.extensions)
 
 
 def _lost(message: Message) -> None:
@@ -172,14 +173,15 @@ class ModernRequest(Client):
         self.message = message
         self.identifier = message.id_text
         """The JSON text of its id."""
-        self.token = _text(text, meta, "progressToken")
+        said = {name: text[start:end] for name, (v, start, end) in meta.items() if v is not None}
+        self.token = said.get("progressToken", "")
         self.extra = extra_of(text, meta)
         self._present(text, meta.get(INFO_KEY), meta.get(CAPABILITIES_KEY))
-        self.declared = _text(text, meta, CAPABILITIES_KEY)
+        self.declared = said.get(CAPABILITIES_KEY, "")
         """All that the client can do, as JSON text."""
-        level = meta[LEVEL_KEY][0] if LEVEL_KEY in meta else ""
+        level = message.params["_meta"].get(LEVEL_KEY)
         self.level = level if type(level) is str else ""
-        self.fault = _fault({name: value for name, (value, _, _) in meta.items()})
+        self.fault = _fault(message.params["_meta"])
         """The error that a bad envelope is answered with, as JSON text, "" for none."""
 
     def release(self) -> None:
@@ -195,10 +197,6 @@ def extra_of(text: str, meta: Mapping[str, Member]) -> dict[str, str]:
     """Return {name: JSON text} of what a `_meta` has beside the envelope and a progress token."""
     ours = (*ENVELOPE, "progressToken")
     return {name: text[start:end] for name, (_, start, end) in meta.items() if name not in ours}
-
-
-def _text(text: str, found: Mapping[str, tuple[Any, int, int]], name: str) -> str:
-    return text[slice(*found[name][1:])] if name in found and found[name][0] is not None else ""
 
 
 def _fault(meta: Mapping[str, Any]) -> str:

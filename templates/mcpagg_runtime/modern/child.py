@@ -345,18 +345,19 @@ class ModernChildPort:
 
     def _pass(self, number: int, message: Message) -> None:
         """Pass on an answer to who speaks this revision: as it is, what input is required too."""
-        call = self._connection.calls.get(number)
+        said = message.value("result")
         if message.is_error:
-            text = _explained(message, None if call is None else call.client, self._connection.name)
-            message = failure(str(number), text)
-        elif type(message.value("result")) is not dict:
+            call = self._connection.calls.get(number)
+            asking = None if call is None else call.client
+            message = failure(str(number), _explained(message, asking, self._connection.name))
+        elif type(said) is not dict:
             message = self._failure(number, "answered with what is no result")
         elif number == self._discovery:
-            said = message.json("result")
-            self._declared = said.value.get("capabilities")
-            message = result(str(number), _introduction(said))
-        elif message.json("result").value.get("resultType") == "input_required":
-            text = attributed_input(message.json("result"), self._connection.name, self._several)
+            self._declared = said.get("capabilities")
+            message = result(str(number), _introduction(message.members["result"]))
+        elif said.get("resultType") == "input_required":
+            whole = message.members["result"]
+            text = attributed_input(whole, self._connection.name, self._several)
             message = result(str(number), text)
         self._connection.receive(message)
 

@@ -77,7 +77,7 @@ class PendingCall:
         """Let the router have the call."""
         asking, message = self.request, self.request.message
         asking.deliver = self.deliver
-        if self._port.is_ours(message):
+        if message.params.get("requestState") is not None and self._port.is_ours(message):
             params = message.json("params").edited(("requestState", "inputResponses"))
             message = message.changed({"params": params.text})
         self._router.begin(asking, message)
@@ -91,16 +91,13 @@ class PendingCall:
         """Let the router forget the call, and whatever is under way of it."""
         if self.is_known:
             self._router.disconnect(self.request)
-        self._release()
+        if self.request.identifier:  # else its client may resume it
+            self.request.release()
 
     def _finish(self) -> None:
         """Let the router forget the call, which has been answered."""
-        if self.is_known:
-            self._router.end(self.request)
-        self._release()
-
-    def _release(self) -> None:
-        if self.request.identifier:  # else its client may resume it
+        self._router.end(self.request)
+        if self.request.identifier:
             self.request.release()
 
     # From the router to the client

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.messages.jsontext import Json, obj
+from mcpagg_runtime.messages.jsontext import Json, obj, rivals
 from mcpagg_runtime.messages.protocol import METHODS, OTHER, SERVER_KEY
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def completed(said: Json, plan: Plan, method: str) -> Json:
     What is already there stays: a child of this revision says it all itself.
     """
     value = said.value
-    add = {}
+    add: dict[str, str] = {}
     if value.get("resultType", "complete") == "complete":
         if "resultType" not in value:
             add["resultType"] = '"complete"'
@@ -41,7 +41,7 @@ def completed(said: Json, plan: Plan, method: str) -> Json:
         add["_meta"] = plan.signature
     elif SERVER_KEY not in meta:
         add["_meta"] = Json(said.part("_meta")).owned({SERVER_KEY: plan.info}).text
-    return said.owned(add, _OURS)
+    return said.owned(add, _OURS) if add or rivals(value, _OURS) else said
 
 
 def legacy_result(said: Json, wraps: bool) -> Json:

@@ -158,12 +158,15 @@ class Router:
 
     def end(self, asking: Client) -> None:
         """Forget a request that was answered."""
+        if asking not in self.clients:
+            return
         self.clients.disconnect(asking)
-        for instances in self.servers.values():
-            for child in instances:
-                if child.requests.open.pending:
-                    child.requests.hand_over(asking)
-            instances.left(asking)
+        if asking.asked:
+            for child in self._instances():
+                child.requests.hand_over(asking)
+        if asking.party is asking:
+            for instances in self.servers.values():
+                instances.left(asking)
 
     def _calls_of(self, client: Client) -> list[tuple[Child, Call]]:
         """Return (child, call) for each call of a client that is to be answered, oldest first."""

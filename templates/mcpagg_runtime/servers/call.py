@@ -79,8 +79,11 @@ class Call:
         """Its place among all calls of all clients."""
         self.number = 0
         """The id that its child knows it by, 0 before it was sent."""
-        self.token = ""
+        self.token = client.token
         """The JSON text of the client's progress token, "" for none."""
+        if type(message.params.get("_meta")) is dict and not client.is_modern:
+            given = message.members["params"].part("_meta", "progressToken")
+            self.token = given if given != "null" else ""
         self.deadline = FOREVER
         self._latest = FOREVER
         self._limit = 0.0
@@ -112,14 +115,6 @@ class Call:
         """Give a call that makes progress its time anew, LONGEST_TIMES as long in all."""
         if self.deadline < FOREVER:
             self.deadline = min(now + self._limit, self._latest)
-
-    def number_as(self, number: int) -> None:
-        """Note the id that was minted for it towards a child, and what the client calls it."""
-        self.number = number
-        params = self._message.json("params")
-        if type(params.value.get("_meta")) is dict:
-            given = params.part("_meta", "progressToken")
-            self.token = given if given != "null" else ""
 
     def extra(self) -> dict[str, str]:
         """Return {name: JSON text} of what its `_meta` has beside who asks and a progress token."""

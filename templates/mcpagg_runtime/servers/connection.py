@@ -13,7 +13,7 @@ from mcpagg_runtime.messages.jsontext import obj
 from mcpagg_runtime.messages.message import Fragment, Message, error, failure, id_text, request
 from mcpagg_runtime.messages.protocol import PARSE_ERROR
 from mcpagg_runtime.messages.reading import read_line
-from mcpagg_runtime.servers.effects import FOREVER
+from mcpagg_runtime.servers.effects import FOREVER, SEND
 from mcpagg_runtime.servers.unmatched import (
     FIRST_ID,
     AnsweredNotifications,
@@ -167,7 +167,7 @@ class Connection:
         """Send the child a call."""
         self._last_id = number = self._last_id + 1
         self.calls[number] = call
-        call.number_as(number)
+        call.number = number
         message = self.port.compose(call)
         if message is not None:
             self.transmit(message)
@@ -175,7 +175,7 @@ class Connection:
     def transmit(self, message: Message) -> None:
         """Send the child a message that has its form."""
         masked = message if self._masks is None else self._masks.to_child(message)
-        self.effects.send(self.child, masked)
+        self.effects.actions.append((SEND, self.child, masked))
 
     def mint(self) -> int:
         """Return an id for a request to the child."""
