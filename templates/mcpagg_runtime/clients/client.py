@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.messages.jsontext import members, obj
+from mcpagg_runtime.messages.jsontext import members, obj, read_members
 from mcpagg_runtime.messages.message import Message, error
 from mcpagg_runtime.messages.protocol import (
     CAPABILITIES_KEY,
@@ -49,6 +49,7 @@ class Client:
         "extra",
         "info",
         "initialized",
+        "latest",
         "level",
         "may_answer",
         "name",
@@ -99,6 +100,8 @@ class Client:
         """Of a request of a modern client: the JSON text of its progress token, "" for none."""
         self.extra: dict[str, str] = {}
         """Of such: {name: JSON text} of what its `_meta` has beside the envelope and that token."""
+        self.latest: ModernRequest | None = None
+        """The last modern request over the connection that said something else of who asks."""
         self.asked = 0
         """How many requests it was sent: their ids count from 1."""
         self.deliver: Callable[[Message], None] = _lost
@@ -151,9 +154,18 @@ class ModernRequest(Client):
     It has an envelope: members of `_meta` that say who asks.
     """
 
-    __slots__ = ("declared", "fault", "identifier", "message")
+    __slots__ = ("declared", "fault", "identifier", "message", "meta", "repeats")
 
     is_modern = True
+
+    declared: str
+    """All that the client can do, as JSON text."""
+    fault: str
+    """The error that a bad envelope is answered with, as JSON text, "" for none."""
+    meta: str
+    """The JSON text of its `_meta`."""
+    repeats: bool
+    """Whether a member of that stands twice."""
 
     def __init__(self, client: Client, message: Message) -> None:
         super().__init__(client.names)
@@ -168,21 +180,37 @@ class ModernRequest(Client):
         """
         self.connection = client
         self.party = self if client.audience is not None else client
-        text = message.json("params").part("_meta")
-        meta, _ = members(text)
         self.message = message
         self.identifier = message.id_text
         """The JSON text of its id."""
-        said = {name: text[start:end] for name, (v, start, end) in meta.items() if v is not None}
-        self.token = said.get("progressToken", "")
-        self.extra = extra_of(text, meta)
-        self._present(text, meta.get(INFO_KEY), meta.get(CAPABILITIES_KEY))
+        meta = message.members["params"].part("_meta")
+        last = client.latest
+        if last is None or last.meta != meta:
+            self._read(message.params["_meta"], meta)
+            client.latest = self
+            return
+        # A client says the same of itself in each request.
+        self.meta, self.repeats, self.fault = meta, last.repeats, last.fault
+        self.name, self.info, self.level = last.name, last.info, last.level
+        self.declared, self.extensions = last.declared, last.extensions
+        self.capabilities, self.capable = last.capabilities, last.capable
+        self.token, self.extra = last.token, last.extra
+
+    def _read(self, value: Mapping[str, Any], text: str) -> None:
+        """Read who asks, and what else is said, in its `_meta`."""
+        self.meta = text
+        found: dict[str, Member] = {}
+        names: list[str] = []
+        read_members(text, 0, found, names)
+        self.repeats = len(names) > len(found)
+        self._present(text, found.get(INFO_KEY), found.get(CAPABILITIES_KEY))
+        said = {name: text[start:end] for name, (v, start, end) in found.items() if v is not None}
         self.declared = said.get(CAPABILITIES_KEY, "")
-        """All that the client can do, as JSON text."""
-        level = message.params["_meta"].get(LEVEL_KEY)
+        self.token = said.get("progressToken", "")
+        self.extra = extra_of(text, found)
+        level = value.get(LEVEL_KEY)
         self.level = level if type(level) is str else ""
-        self.fault = _fault(message.params["_meta"])
-        """The error that a bad envelope is answered with, as JSON text, "" for none."""
+        self.fault = _fault(value)
 
     def release(self) -> None:
         """Keep its message no longer, which may be large: servers know who started them."""

@@ -204,12 +204,15 @@ class ModernChildPort:
         if call.method in SUBSCRIBING:
             self._subscribe(call.method, number, call.original)
             return None
+        if client.is_modern:
+            self._in_flight[number] = None
+            if client.info and not (client.extensions or call.token or call.is_ambiguous):
+                return call.request()
         extra = call.extra()
         if call.token:
             extra = {**extra, "progressToken": str(number)}
         meta = envelope(able(client), client.info or self._about, client.level, extra)
         if client.is_modern:
-            self._in_flight[number] = None
             return call.request(meta)
         # A modern client knows the schema as it is, and gets the result as it is.
         wraps = call.method == "tools/call" and wraps_output(self._tool(call.original))

@@ -97,8 +97,6 @@ class PendingCall:
     def _finish(self) -> None:
         """Let the router forget the call, which has been answered."""
         self._router.end(self.request)
-        if self.request.identifier:
-            self.request.release()
 
     # From the router to the client
 
@@ -122,16 +120,21 @@ class PendingCall:
             self._outcome = message
             return
         self._port.calls.pop(asking, None)
-        self._port.later(self._finish)
+        if asking.asked or asking.party is asking:
+            self._port.later(self._finish)  # what its servers have of it ends with the call
+        else:
+            self._router.end(asking)
+        said = message.members.get("result")
         if message.is_error:
             self._failed(message)
-        elif type(message.value("result")) is not dict:
+        elif said is None or type(said.value) is not dict:
             refusal = error(INTERNAL_ERROR, "The server answered with what is no result")
             asking.connection.deliver(failure(asking.identifier, refusal))
         else:
-            method = asking.message.method or ""
-            answer = completed(message.json("result"), self._plan, method)
+            answer = completed(said, self._plan, asking.message.method or "")
             asking.connection.deliver(result(asking.identifier, answer))
+        if asking.identifier:  # else its client may resume it
+            asking.release()
 
     def _failed(self, message: Message) -> None:
         code, text = message.code, message.raw("error")

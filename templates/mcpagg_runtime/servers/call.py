@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.clients.client import extra_of
+from mcpagg_runtime.clients.client import ModernRequest, extra_of
 from mcpagg_runtime.messages.jsontext import Json, members, place_of, spliced
 from mcpagg_runtime.messages.message import Message, request
 from mcpagg_runtime.servers.effects import FOREVER
@@ -115,6 +115,12 @@ class Call:
         """Give a call that makes progress its time anew, LONGEST_TIMES as long in all."""
         if self.deadline < FOREVER:
             self.deadline = min(now + self._limit, self._latest)
+
+    @property
+    def is_ambiguous(self) -> bool:
+        """Whether its `_meta`, or a member of that, stands twice."""
+        repeats = isinstance(self.client, ModernRequest) and self.client.repeats
+        return repeats or self._message.members["params"].stands_twice("_meta")
 
     def extra(self) -> dict[str, str]:
         """Return {name: JSON text} of what its `_meta` has beside who asks and a progress token."""
