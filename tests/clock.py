@@ -19,7 +19,7 @@ from unittest import mock
 
 from wire import Json
 
-from mcpagg.passes.discovery.conversation import Time
+from mcpagg.passes.discovery.probe_connection import Time
 
 LIMIT = 16_000.0
 """Seconds: a limit that is reached only when the clock is put forward."""

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mcpagg.compilation import Compilation, MadeOf
-from mcpagg.options import Commands, Options
+from mcpagg.compilation import Compilation, ProxyData
+from mcpagg.job import Job
+from mcpagg.options import Commands, Options, Source
 from mcpagg.passes.config import read_config
 from mcpagg.passes.emission.approval import Approval
 from mcpagg.passes.emission.emission import emit
@@ -40,21 +41,23 @@ def of_snapshot(
     approve: Callable[[str], Approval] = lambda digest: {},
 ) -> Compilation:
     """Compile a config whose servers have this snapshot."""
+    commands = Commands(
+        "mcpagg-compile mcp.json -o server.py", "mcpagg-compile --check -o server.py"
+    )
+    source = Source(config, "mcp.json", Path("/project"), options)
+    job = Job(source=source, environ={}, commands=commands)
     spec, _ = read_config(
         config,
-        source="mcp.json",
-        folder=Path("/project"),
+        source=source.name,
+        folder=source.folder,
         allow_secrets=options.allow_secrets,
     )
     rows = launch_rows(spec, spec.folder)
     linked, _ = link(spec, rows, snapshot, options)
-    name = options.name or "mcp"
     text = emit(
-        name=name,
-        source="mcp.json",
-        commands=Commands(
-            "mcpagg-compile mcp.json -o server.py", "mcpagg-compile --check -o server.py"
-        ),
+        name=job.name,
+        source=source.name,
+        commands=commands,
         rows=rows,
         snapshot=snapshot,
         linked=linked,
@@ -62,4 +65,4 @@ def of_snapshot(
         http=options.http(spec),
         approve=approve,
     )
-    return Compilation(name, text, options, MadeOf(spec, rows, snapshot, linked, snapshot))
+    return Compilation(job, text, ProxyData(spec, rows, snapshot, linked, snapshot))

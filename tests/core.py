@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from mcpagg.options import Options
 from mcpagg.passes.emission.emission import plan_tables
 from mcpagg.passes.linking.linking import link
-from mcpagg.passes.linking.overlays import as_listed, patches
+from mcpagg.passes.linking.overlays import patches, with_overlays
 from mcpagg.passes.linking.profiles import subsets
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg.spec import Overlay, Profile, ProxySpec, ServerSpec
@@ -173,7 +173,7 @@ def _spec(
 
 def _tables(spec: ProxySpec, rows: Rows, snapshot: Snapshot, options: Options) -> Json:
     """Return the tables of the emitted file."""
-    listed = as_listed(spec, snapshot)
+    listed = with_overlays(spec, snapshot)
     linked, _ = link(spec, rows, listed, options)
     profiles, _ = subsets(spec, listed, linked, options)
     linked = replace(linked, profiles=profiles, overlays=patches(spec, snapshot))

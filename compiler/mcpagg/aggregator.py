@@ -29,7 +29,7 @@ from mcpagg.problems import ChildFault, NameClash, Problem
 from mcpagg.snapshot import Json
 from mcpagg.spec import ProxySpec, ServerSpec
 from mcpagg.transports import describe_failure, transport
-from mcpagg_runtime.launch.launch import Launch, prepare
+from mcpagg_runtime.launch.launch import Launch
 from mcpagg_runtime.tool.aggregator import Misused, entered_already, used_outside
 
 __all__ = ["Aggregator", "Misused", "UnknownTool"]
@@ -94,9 +94,7 @@ class Aggregator:
         """
         if self._tasks is not None:
             raise entered_already()
-        rows = {server.name: server.row() for server in self._spec.servers}
-        folder = str(self._spec.folder)
-        launches = {name: prepare(name, rows, self._environ, folder) for name in rows}
+        launches = self._spec.launches(self._spec.paths, self._environ)
         self.clients, self.faults, self._targets = {}, {}, {}
         self._closing = anyio.Event()
         tasks = await anyio.create_task_group().__aenter__()
@@ -106,7 +104,7 @@ class Aggregator:
                 for server in self._spec.servers:
                     starting.start_soon(tasks.start, self._hold, server, launches[server.name])
             if self.faults and not self._allow_failed:
-                raise ChildFault(self._spec.source, [self.faults[one] for one in self._failed()])
+                raise ChildFault(self._spec.source, [self.faults[name] for name in self._failed()])
         except BaseException:
             tasks.cancel_scope.cancel()
             await self.__aexit__()
@@ -114,7 +112,6 @@ class Aggregator:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """End all connections, and every process that was started."""
         tasks = self._open()
         self._tasks = None
         self._closing.set()
@@ -131,7 +128,6 @@ class Aggregator:
         return self._tasks
 
     def _failed(self) -> list[str]:
-        """Return the servers that failed, in the order of the config."""
         return [server.name for server in self._spec.servers if server.name in self.faults]
 
     async def list_tools(self) -> list[Json]:
@@ -142,7 +138,7 @@ class Aggregator:
             Misused: see `used_outside`.
         """
         self._open()
-        servers = [one.name for one in self._spec.servers if one.name in self.clients]
+        servers = [server.name for server in self._spec.servers if server.name in self.clients]
         tools = [(name, tool) for name in servers for tool in await self._tools(name)]
         self._targets = {}
         for name, tool in tools:
@@ -171,7 +167,7 @@ class Aggregator:
             what = "Tool not found" if "." in name or ":" in name else NO_PREFIX
             raise UnknownTool(f"{what}: {name}")
         if len(targets) > 1:
-            paths = {server.name: server.path for server in self._spec.servers}
+            paths = self._spec.paths
             both = [Problem(paths[server], f"offers {tool!r}") for server, tool in targets]
             raise NameClash(self._spec.source, [Problem("", f"{name!r} is not one tool"), *both])
         ((server, tool),) = targets
@@ -196,10 +192,10 @@ class Aggregator:
     ) -> None:
         """Hold the connection to one server; whatever goes wrong in it concerns no other."""
         try:
-            with anyio.fail_after(self._connect_timeout) as patience:
-                way = every_answer(transport(launch, self._spec.source), server.name)
-                async with mcp.Client(way, **self._options) as client:
-                    patience.deadline = math.inf
+            with anyio.fail_after(self._connect_timeout) as scope:
+                stream = every_answer(transport(launch, self._spec.source), server.name)
+                async with mcp.Client(stream, **self._options) as client:
+                    scope.deadline = math.inf
                     self.clients[server.name] = client
                     task_status.started()
                     await self._closing.wait()

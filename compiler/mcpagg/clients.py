@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NoReturn
 
-from mcpagg.problems import ConfigError, Problem, meant
+from mcpagg.problems import ConfigError, Problem, suggest
 
 # Looked at in order: a project's own config before the user's. `{apps}` is where a system keeps
 # the data of applications, `{config}` where its command-line programs keep their settings, and
@@ -74,7 +74,7 @@ PLACES: dict[str, tuple[str, ...]] = {
 }
 """Client → its configs. `{VARIABLE:NAME}` is a folder that a variable names, else ~/NAME."""
 
-FILE_NAMES = frozenset(one.rpartition("/")[2] for places in PLACES.values() for one in places)
+FILE_NAMES = frozenset(place.rpartition("/")[2] for places in PLACES.values() for place in places)
 """What clients call their configs, which says nothing of what is in one."""
 
 _FOLDER = re.compile(r"\{(?P<name>\w+)(?::(?P<default>[\w.]+))?\}")
@@ -90,24 +90,25 @@ def find_config(
             in places of one rank.
     """
     if client not in PLACES:
-        _refuse(client, "unknown client", meant(client, PLACES) or f"known are {', '.join(PLACES)}")
+        near = suggest(client, PLACES) or f"known are {', '.join(PLACES)}"
+        _refuse(client, "unknown client", near)
     places = _places(client, home, environ, platform, cwd)
     for place in places:
         pattern = glob.escape(place).replace("[*]", "*")
-        found = sorted(filter(os.path.isfile, glob.glob(pattern)))
-        if len(found) > 1:
-            _refuse(client, f"there are several: {', '.join(found)}", "give one of them as CONFIG")
-        if found:
-            return Path(found[0])
-    shown = ", ".join(str(Path(place)) for place in places)
-    _refuse(client, "no config found", f"looked at {shown}")
+        files = sorted(filter(os.path.isfile, glob.glob(pattern)))
+        if len(files) > 1:
+            _refuse(client, f"there are several: {', '.join(files)}", "give one of them as CONFIG")
+        if files:
+            return Path(files[0])
+    paths = ", ".join(str(Path(place)) for place in places)
+    _refuse(client, "no config found", f"looked at {paths}")
 
 
 def client_of(config: Path) -> str:
-    """Return the client whose config lies there, by the end of its path; "" for nobody's."""
+    """Return the client whose config has such a path, "" if it is none's."""
     path = config.as_posix()
     for client, places in PLACES.items():
-        ends = (_FOLDER.sub(lambda match: f"*/{match['default'] or ''}", one) for one in places)
+        ends = (_FOLDER.sub(lambda match: f"*/{match['default'] or ''}", place) for place in places)
         if any(fnmatchcase(path, end.replace("//", "/")) for end in ends):
             return client
     return ""
@@ -116,8 +117,8 @@ def client_of(config: Path) -> str:
 def users_place(client: str, home: Path, environ: Mapping[str, str], platform: str) -> str:
     """Return the path of a user's own config of a client, or that of a project if it has none."""
     here = Path("<project>")
-    places = [Path(one) for one in _places(client, home, environ, platform, here)]
-    own = [one for one in places if here not in one.parents and "*" not in str(one)]
+    places = [Path(place) for place in _places(client, home, environ, platform, here)]
+    own = [place for place in places if here not in place.parents and "*" not in str(place)]
     return str(next(filter(Path.exists, own), own[0]) if own else places[0].relative_to(here))
 
 
@@ -132,8 +133,8 @@ def _places(
             return environ.get(match["name"]) or str(home / match["default"])
         return str(folders[match["name"]])
 
-    known = [p for p in PLACES[client] if "packages" in folders or "{packages}" not in p]
-    return [_FOLDER.sub(folder, place) for place in known]
+    patterns = [p for p in PLACES[client] if "packages" in folders or "{packages}" not in p]
+    return [_FOLDER.sub(folder, place) for place in patterns]
 
 
 def _folders(home: Path, environ: Mapping[str, str], platform: str) -> dict[str, Path]:

@@ -1,16 +1,16 @@
-"""What comes of a compilation: the text of the emitted file, and what it is made of."""
+"""The result of a compilation: the text of the emitted file, and the data in it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from mcpagg.job import Job
 from mcpagg.options import Options
-from mcpagg.passes.emission.recorded import NOTHING, Contents, Rows
+from mcpagg.passes.emission.recorded import NO_CONTENTS, Contents, Rows
 from mcpagg.passes.environment.pins import Pin
-from mcpagg.problems import CompileError
 from mcpagg.snapshot import Snapshot
 from mcpagg.spec import LeftOut, ProxySpec
 
@@ -22,15 +22,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """What FILE says of its servers, for a comparison with what is compiled now.
+    """What FILE says of its servers, to compare it with what is compiled now.
 
-    `renamed` {old name: new name} has the servers that only have another name now; `text_of`
-    returns the text that contents would be compiled to with the options of now.
+    `renamed` {old name: new name} has the servers that only have another name now.
     """
 
-    contents: Contents = NOTHING
+    contents: Contents = NO_CONTENTS
     renamed: Mapping[str, str] = field(default_factory=dict)
-    text_of: Callable[[Contents], str] = lambda contents: ""
 
     @property
     def snapshot(self) -> Snapshot:
@@ -39,8 +37,8 @@ class Earlier:
 
 
 @dataclass(frozen=True, slots=True)
-class MadeOf:
-    """What an emitted file is made of, for the other forms of it too (a report, an extension, …).
+class ProxyData:
+    """The data of an emitted file, for the other forms of it too (a report, an extension, …).
 
     `rows` is the launch table as the file has it; `spec` has an entry for each row. `listed` is the
     snapshot with overlays applied: as clients see it.
@@ -55,63 +53,60 @@ class MadeOf:
 
 @dataclass(frozen=True)
 class Compilation:
-    """The text of the emitted file, what it is made of, and what there was to say about it."""
+    """The text of the emitted file, the data in it, and what there is to say about it."""
 
-    name: str
+    job: Job
     text: str
-    options: Options
-    made_of: MadeOf
+    data: ProxyData
     absent: tuple[LeftOut, ...] = ()
     """Entries of the config that were not compiled."""
     findings: tuple[Finding, ...] = ()
-    """What was found wrong with what it lists, and is no error."""
+    """What lint found in what it lists, and is no error."""
     pins: tuple[Pin, ...] = ()
     """Servers that were asked and whose package has no exact version."""
     earlier: Earlier = field(default_factory=Earlier)
 
     @property
+    def name(self) -> str:
+        return self.job.name
+
+    @property
+    def options(self) -> Options:
+        return self.job.options
+
+    @property
     def servers(self) -> dict[str, list[str]]:
         """Each server's tools, by the names that are listed, to most clients at least."""
-        listed: dict[str, list[str]] = {name: [] for name in self.made_of.rows}
-        for exposed, (server, _, portable) in self.made_of.linked.routes["tools"].items():
+        listed: dict[str, list[str]] = {name: [] for name in self.data.rows}
+        for exposed, (server, _, portable) in self.data.linked.routes["tools"].items():
             if server in listed:
                 listed[server].append(portable if self.options.names == "portable" else exposed)
         return listed
 
     @property
     def is_portable(self) -> bool:
-        """Whether every tool's name is portable as it is."""
-        tools = self.made_of.linked.routes["tools"]
+        tools = self.data.linked.routes["tools"]
         return all(name == portable for name, (_, _, portable) in tools.items())
 
     @property
     def left_out(self) -> dict[str, str]:
-        """Entries of the config that are no part of the proxy, and why."""
-        failed = dict.fromkeys(self.made_of.snapshot.failed, "failed")
-        return failed | {one.name: one.why for one in self.absent}
-
-    @cached_property
-    def earlier_text(self) -> str:
-        """What the snapshot of FILE would be compiled to now, "" if it has none that fits."""
-        try:
-            contents = self.earlier.contents
-            return self.earlier.text_of(contents) if contents.rows else ""
-        except CompileError:  # the options of now do not fit it
-            return ""
+        """Entries of the config that are not part of the proxy, and why."""
+        failed = dict.fromkeys(self.data.snapshot.failed, "failed")
+        return failed | {entry.name: entry.why for entry in self.absent}
 
     @cached_property
     def costs(self) -> tuple[Cost, ...]:
         """What each server adds to the list of tools."""
         from mcpagg.review.costs import measure
 
-        return measure(self.made_of.listed, self.made_of.linked, self.options)
+        return measure(self.data.listed, self.data.linked, self.options)
 
     @cached_property
     def profiles(self) -> dict[str, tuple[Cost, ...]]:
         """The same of each profile."""
         from mcpagg.review.costs import measure
 
-        listed, linked = self.made_of.listed, self.made_of.linked
+        listed, linked = self.data.listed, self.data.linked
         return {
             name: measure(listed, linked, self.options, subset.tools)
             for name, subset in linked.profiles.items()

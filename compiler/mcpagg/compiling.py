@@ -10,28 +10,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mcpagg.compilation import Compilation, Earlier, MadeOf
+from mcpagg.compilation import Compilation, Earlier, ProxyData
 from mcpagg.job import SILENT, Job, Listener
 from mcpagg.options import Source
 from mcpagg.passes.config import read_config
 from mcpagg.passes.config.selection import filtered
-from mcpagg.passes.discovery.survey import ask, facts_of, survey
 from mcpagg.passes.emission.approval import approving
 from mcpagg.passes.emission.output import is_extension
 from mcpagg.passes.emission.recorded import (
-    NOTHING,
-    Contents,
+    NO_CONTENTS,
     Rows,
     asked_servers,
-    check_known,
+    check_recorded,
     combined,
-    new_names,
     read_contents,
+    renamed_servers,
 )
 from mcpagg.passes.environment.environment import check_environment, settle_folders
 from mcpagg.passes.environment.nesting import check_nesting
-from mcpagg.passes.environment.pins import Pin, Written, find_pins, write_pins
-from mcpagg.passes.environment.relocation import check_alone, launch_rows, reached
+from mcpagg.passes.environment.pins import Pin, PinnedConfig, find_pins, write_pins
+from mcpagg.passes.environment.relocation import check_self_contained, launch_rows, with_transports
 from mcpagg.passes.linking.filters import check_filters
 from mcpagg.problems import CompileError, ConfigError, Problem
 from mcpagg.snapshot import Snapshot
@@ -53,17 +51,19 @@ def dry_run(source: Source, environ: Mapping[str, str], file: Path | None = None
     """
     from mcpagg.review.dry_run import DryRun
 
-    heard = _Collected()
-    job = Job(source=source, environ=environ, file=file, listener=heard)
-    spec, fault = _understood(job), None
+    listener = _Warnings()
+    job = Job(source=source, environ=environ, file=file, listener=listener)
+    spec, fault = _read(job), None
     try:
         spec = _ready(job, spec, asked_servers(spec, None), ())
     except CompileError as problem:
         fault = problem
-    return DryRun(spec, environ, tuple(heard.warnings), find_pins(spec, {}), fault)
+    return DryRun(spec, environ, tuple(listener.warnings), find_pins(spec, {}), fault)
 
 
-class _Collected(Listener):
+class _Warnings(Listener):
+    """A listener that collects the warnings."""
+
     def __init__(self) -> None:
         self.warnings: list[Problem] = []
 
@@ -74,28 +74,29 @@ class _Collected(Listener):
 def find_versions(job: Job) -> tuple[tuple[Pin, ...], bool]:
     """Start the servers whose packages have no exact version; return what to write for each.
 
-    Also return whether some failed, of which that is not known.
+    Also return whether some failed: of these the version is not known.
 
     Raises:
         CompileError: the config cannot be understood, or what it needs is not there.
     """
-    spec = _understood(job)
+    from mcpagg.passes.discovery.survey import ask, outcome_of
+
+    spec = _read(job)
     names = [pin.server.name for pin in find_pins(spec, {})]
     if not names:
         return (), False
-    found = ask(job, spec, _ready(job, spec, names, ()))
-    if found.failures:
-        job.listener.failed(found.failures, "; ".join(facts_of(job, found)))
-    pins = find_pins(spec, {child.name: child.ran for child in found.snapshot.children})
-    return pins, bool(found.failures)
+    discovery = ask(job, spec, _ready(job, spec, names, ()))
+    if discovery.failures:
+        job.listener.failed(discovery.failures, "; ".join(outcome_of(job, discovery)))
+    return find_pins(spec, discovery.snapshot.versions), bool(discovery.failures)
 
 
-def with_versions(job: Job, pins: Sequence[Pin]) -> Written:
-    """Return the config's text with versions in it, and those that have no place in it."""
+def with_versions(job: Job, pins: Sequence[Pin]) -> PinnedConfig:
+    """Return the config's text with versions in it, and the pins that have no place in it."""
 
     def read(text: bytes) -> Sequence[ServerSpec]:
         source = replace(job.source, text=text)
-        return _understood(replace(job, source=source, listener=SILENT)).servers
+        return _read(replace(job, source=source, listener=SILENT)).servers
 
     return write_pins(job.source.text, pins, read)
 
@@ -110,38 +111,51 @@ def compile_proxy(job: Job) -> Compilation:
         CompileError: with all faults of the pass that failed.
         ReadBackError: a fault of the compiler.
     """
-    spec = _understood(job)
+    spec = _read(job)
     asked = asked_servers(spec, job.refresh)
     rows = launch_rows(spec, job.file.parent if job.file else spec.folder)
-    earlier = _earlier(job, job.file, spec, rows)
+    earlier = _earlier(job, job.file, rows)
     if is_extension(job.file):
-        check_alone(spec, rows)
-    check_known(spec, asked, earlier.snapshot, str(job.file), job.commands.again)
+        check_self_contained(spec, rows)
+    check_recorded(spec, asked, earlier.snapshot, str(job.file), job.commands.again)
     ready = _ready(job, spec, asked, earlier.snapshot.names)
-    found = survey(job, spec, ready, earlier.snapshot) if ready.servers else Snapshot(())
-    snapshot = combined(spec, asked, found, earlier.snapshot)
+    answers = _answers(job, spec, ready, earlier.snapshot)
+    snapshot = combined(spec, asked, answers, earlier.snapshot)
     what = f"is as {job.file} has it: it could not be asked"
-    job.warn_of(Problem(one.path, what) for one in spec.servers if one.name in snapshot.kept)
-    made = _linked(job, spec, reached(rows, snapshot), snapshot)
-    job.warn_of(check_filters(spec, snapshot, job.options))
-    findings = _findings(job, made)
-    text = _text(job, made, job.key, earlier.contents.approval)
+    job.warn(Problem(server.path, what) for server in spec.servers if server.name in snapshot.kept)
+    data = _linked(job, spec, with_transports(rows, snapshot), snapshot)
+    job.warn(check_filters(spec, snapshot, job.options))
+    findings = _findings(job, data)
+    text = _text(job, data, job.key, earlier.contents.approval)
     if job.against is not None:
-        earlier = _earlier(replace(job, refresh=None), job.against, spec, rows)
-    pins = find_pins(ready, {child.name: child.ran for child in found.children})
-    done = Compilation(job.name, text, job.options, made, ready.left_out, findings, pins, earlier)
+        earlier = _earlier(replace(job, refresh=None), job.against, rows)
+    pins = find_pins(ready, answers.versions)
+    result = Compilation(job, text, data, ready.left_out, findings, pins, earlier)
     if job.options.max_bytes is not None:
         from mcpagg.review.costs import check_size
 
-        check_size(done.costs, done.profiles, job.options.max_bytes, job.source.name)
-    if job.may_know:
-        from mcpagg.passes.discovery.kept import Kept
+        check_size(result.costs, result.profiles, job.options.max_bytes, job.source.name)
+    if job.may_use_cache:
+        from mcpagg.passes.discovery.cache import Cache
 
-        Kept(spec, job.environ, job.options.minimal).forget()
-    return done
+        Cache(spec, job.environ, job.options.minimal).clear()
+    return result
 
 
-def _understood(job: Job) -> ProxySpec:
+def earlier_text(result: Compilation) -> str:
+    """Return the text that the snapshot of FILE would be compiled to now, "" if none fits."""
+    contents = result.earlier.contents
+    job = replace(result.job, listener=SILENT)
+    servers = tuple(ServerSpec(name=name, path=name) for name in contents.rows)
+    spec = replace(result.data.spec, servers=servers)
+    try:
+        data = _linked(job, spec, contents.rows, contents.snapshot)
+        return _text(job, data, None, contents.approval) if servers else ""
+    except CompileError:  # the options of now do not fit it
+        return ""
+
+
+def _read(job: Job) -> ProxySpec:
     """Read the config, and choose its servers and tools as the options say.
 
     Raises:
@@ -154,7 +168,7 @@ def _understood(job: Job) -> ProxySpec:
         folder=source.folder,
         only=options.only,
         skip=options.skip,
-        defines=dict(pair.partition("=")[::2] for pair in options.define),
+        defines=options.defines,
         stdio_only=options.stdio_only,
         allow_secrets=options.allow_secrets,
     )
@@ -164,31 +178,24 @@ def _understood(job: Job) -> ProxySpec:
         check_chosen(spec, options.profile)
     spec = settle_folders(filtered(spec, options.expose, options.hide))
     check_nesting(spec, job.file, job.environ)
-    job.warn_of(warnings, spec.servers)
+    job.warn(warnings, spec.servers)
     return spec
 
 
-def _earlier(job: Job, file: Path | None, spec: ProxySpec, rows: Rows) -> Earlier:
-    """Return what a file says of its servers, `rows` being those of now.
+def _earlier(job: Job, file: Path | None, rows: Rows) -> Earlier:
+    """Return what a file says of its servers; `rows` is the launch table of now.
 
     Raises:
-        ConfigError: it says nothing that can be read, and that is needed.
+        ConfigError: the file cannot be read, and is needed.
     """
-    contents = NOTHING
+    contents = NO_CONTENTS
     try:
         if file is not None:
             contents = read_contents(file, job.commands.again)
     except ConfigError:
         if job.refresh is not None:
             raise
-
-    def text_of(contents: Contents) -> str:
-        servers = tuple(ServerSpec(name=name, path=name) for name in contents.rows)
-        silent = replace(job, listener=SILENT)
-        made = _linked(silent, replace(spec, servers=servers), contents.rows, contents.snapshot)
-        return _text(silent, made, None, contents.approval)
-
-    return Earlier(contents, new_names(contents.rows, rows), text_of)
+    return Earlier(contents, renamed_servers(contents.rows, rows))
 
 
 def _ready(
@@ -209,43 +216,52 @@ def _ready(
         minimal=job.options.minimal,
         allow_failed=job.options.allow_failed,
     )
-    job.warn_of(warnings, spec.servers)
+    job.warn(warnings, spec.servers)
     return ready
 
 
-def _linked(job: Job, spec: ProxySpec, rows: Rows, snapshot: Snapshot) -> MadeOf:
+def _answers(job: Job, spec: ProxySpec, ready: ProxySpec, before: Snapshot) -> Snapshot:
+    """Return what the servers that are `ready` say; see `survey`."""
+    if not ready.servers:
+        return Snapshot(())
+    from mcpagg.passes.discovery.survey import survey
+
+    return survey(job, spec, ready, before)
+
+
+def _linked(job: Job, spec: ProxySpec, rows: Rows, snapshot: Snapshot) -> ProxyData:
     """Apply overlays to the snapshot, and return it with the tables of the emitted file.
 
     Raises:
-        ConfigError: an overlay, a profile or a composite tool means what is not there.
+        ConfigError: an overlay, a profile or a composite tool is for a tool that is not there.
         NameClash: two tools, or two prompts, would get one name.
     """
     from mcpagg.passes.linking.linking import link
-    from mcpagg.passes.linking.overlays import as_listed, idle, patches
+    from mcpagg.passes.linking.overlays import patches, unused_overlays, with_overlays
     from mcpagg.passes.linking.profiles import subsets
 
-    listed = as_listed(spec, snapshot)
+    listed = with_overlays(spec, snapshot)
     linked, warnings = link(spec, rows, listed, job.options)
     profiles, more = subsets(spec, listed, linked, job.options)
-    job.warn_of((*warnings, *more, *idle(spec, snapshot, linked)))
+    job.warn((*warnings, *more, *unused_overlays(spec, snapshot, linked)))
     linked = replace(linked, profiles=profiles, overlays=patches(spec, snapshot))
-    return MadeOf(spec, rows, snapshot, linked, listed)
+    return ProxyData(spec, rows, snapshot, linked, listed)
 
 
-def _findings(job: Job, made: MadeOf) -> tuple[Finding, ...]:
-    """Return what is wrong with what is listed.
+def _findings(job: Job, data: ProxyData) -> tuple[Finding, ...]:
+    """Return what lint finds in what is listed.
 
     Raises:
-        ConfigError: with `--strict`, for what some client or reader is harmed by.
+        ConfigError: with `--strict`, for findings that harm a client or a reader.
     """
     from mcpagg.review.lint import lint
 
-    findings, warnings = lint(made.spec, made.listed, made.linked, job.options, job.name)
-    job.warn_of(warnings)
+    findings, warnings = lint(data.spec, data.listed, data.linked, job.options, job.name)
+    job.warn(warnings)
     return findings
 
 
-def _text(job: Job, made: MadeOf, key: str | None, before: Approval) -> str:
+def _text(job: Job, data: ProxyData, key: str | None, before: Approval) -> str:
     """Return the text of the emitted file; `before` is an approval to keep if it still holds.
 
     Raises:
@@ -257,14 +273,14 @@ def _text(job: Job, made: MadeOf, key: str | None, before: Approval) -> str:
         name=job.name,
         source=Path(job.source.name).name,
         commands=job.commands,
-        rows=made.rows,
-        snapshot=made.snapshot,
-        linked=made.linked,
+        rows=data.rows,
+        snapshot=data.snapshot,
+        linked=data.linked,
         options=job.options,
-        http=job.options.http(made.spec),
+        http=job.options.http(data.spec),
         approve=approving(key, before),
     )
     if before and APPROVED not in text:
         what = f"the approval in {job.file} is of other data, and is left out"
-        job.warn_of([Problem("", what, f"have it approved anew: {job.commands.again} --sign KEY")])
+        job.warn([Problem("", what, f"have it approved anew: {job.commands.again} --sign KEY")])
     return text

@@ -1,4 +1,4 @@
-"""Answers that the SDK drops: here they end their requests, as they do in the emitted file.
+"""Answers that the SDK would drop end their requests here, as they do in the emitted file.
 
 The SDK's client drops what its types refuse, and what bears the id of no request that it waits for:
 who asked would wait for ever. Lines are read, and requests ended, by the emitted file's own rules.
@@ -54,11 +54,9 @@ class _Requests(ObjectSendStream[SessionMessage]):
         await self._stream.send(item)
 
     async def send_eof(self) -> None:
-        """Say that nothing follows."""
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the stream."""
         await self._stream.aclose()
 
 
@@ -73,23 +71,21 @@ class _Answers(ObjectReceiveStream[Item]):
 
     @property
     def last_context(self) -> Any:
-        """The context variables of whoever has sent the last item, where the transport knows."""
+        """The context of the sender of the last item, where the transport knows it."""
         return getattr(self._stream, "last_context", None)
 
     async def receive(self) -> Item:
-        """Return the next item."""
         while not self._read:
             self._read.extend(self._items(await self._stream.receive()))
         return self._read.popleft()
 
     async def aclose(self) -> None:
-        """Close the stream."""
         await self._stream.aclose()
 
     def _items(self, item: Item) -> list[Item]:
         """Return what is to be read in place of an item: itself, if it ends nothing."""
         if isinstance(item, ValidationError):
-            return [one for part in _parts(item) for one in self._taken(part)] or [item]
+            return [read for part in _parts(item) for read in self._as_sdk_items(part)] or [item]
         message = item.message if isinstance(item, SessionMessage) else None
         if not isinstance(message, JSONRPCResponse | JSONRPCError):
             return [item]
@@ -97,9 +93,9 @@ class _Answers(ObjectReceiveStream[Item]):
             self._settle(minted(message.id))
             return [item]
         text = message.model_dump_json(exclude_unset=True)
-        return self._taken(read_message(text)) or [item]
+        return self._as_sdk_items(read_message(text)) or [item]
 
-    def _taken(self, part: Message | Fragment) -> list[Item]:
+    def _as_sdk_items(self, part: Message | Fragment) -> list[Item]:
         """Return a message as one of the SDK's, or the errors that it ends requests with."""
         number, in_flight = part.number, self._requests.in_flight
         if isinstance(part, Message) and (part.method is not None or number in in_flight):
@@ -117,12 +113,11 @@ class _Answers(ObjectReceiveStream[Item]):
         return [SessionMessage(_message(answer)) for answer in ended]
 
     def _is_unmatched(self, message: Message) -> bool:
-        """Whether a message is an answer to nobody knows which request."""
+        """Whether a message is an answer without an id of ours."""
         is_one = message.is_response and message.number < FIRST_ID
         return is_one and not self._requests.unasked.takes(message)
 
     def _settle(self, number: int) -> None:
-        """Note that a request is answered."""
         if number in self._requests.in_flight:
             self._requests.in_flight.discard(number)
             self._requests.unasked.settled()

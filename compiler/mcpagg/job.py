@@ -1,4 +1,4 @@
-"""What is to be compiled, and who hears how that goes."""
+"""What is to be compiled, and who is told how that goes."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
 
 class Listener:
-    """Hears how a compilation goes, as soon as it is known; this one takes no notice.
+    """Is told how a compilation goes, as soon as that is known; this one ignores it all.
 
-    What it hears may be why a later pass fails.
+    What it is told may be why a later pass fails.
     """
 
     def warn(self, problems: Sequence[Problem], servers: Collection[str] = ()) -> None:
-        """Hear warnings; `servers` are the paths of the entries that they may be about."""
+        """Take warnings; `servers` are the paths of the entries that they may be about."""
 
     def failed(self, failures: Sequence[Problem], advice: str) -> None:
-        """Hear which servers failed, and what helps."""
+        """Take the servers that failed, and what helps."""
 
     def progress(self, server: str, text: str) -> None:
-        """Hear what came of a server, "" for all of them."""
+        """Take what came of a server, "" for all of them."""
 
     def waiting(self, awaited: Sequence[Awaited]) -> None:
-        """Hear, about once in a second, which servers are still awaited."""
+        """Take, about once in a second, the servers that are still awaited."""
 
 
 SILENT = Listener()
@@ -41,15 +41,15 @@ SILENT = Listener()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What is to be compiled, and how this time.
+    """One compilation: a config, and how to compile it.
 
     `file` is where the proxy will lie, None for standard output; `commands` are those for it.
     `refresh` names the servers to ask, None for all: the others need nothing of what a start needs,
     as their snapshots are those of `file`. `check`: the text is to be compared with `file`, so what
     a server computes anew each time is taken from there (see `Snapshot.with_known_ttl`). `against`
     is another file to compare the text with, which gives nothing of what is compiled. `key` is
-    the path of a key to approve the data with; without, the approval that `file` has is kept as
-    long as it is of the same data. Of the stderr of a server that fails so many lines are `quoted`.
+    the path of a key to approve the data with; without one, the approval in `file` stays as long as
+    the data do. `verbose` has all of a failed server's stderr quoted, and not only the end.
     """
 
     source: Source
@@ -65,12 +65,11 @@ class Job:
 
     @property
     def options(self) -> Options:
-        """The options that the file records."""
         return self.source.options
 
     @property
-    def may_know(self) -> bool:
-        """Whether what servers said in a run that failed will do: see `kept`.
+    def may_use_cache(self) -> bool:
+        """Whether answers from a run that failed may be used: see `cache`.
 
         What is to be compared, or renewed by name, is asked; what may be secret is not kept.
         """
@@ -90,6 +89,6 @@ class Job:
         stem = re.split(r"\.(?:json|toml|ya?ml)", file)[0]
         return stem.lstrip(".") or "mcpagg"
 
-    def warn_of(self, problems: Iterable[Problem], servers: Iterable[ServerSpec] = ()) -> None:
+    def warn(self, problems: Iterable[Problem], servers: Iterable[ServerSpec] = ()) -> None:
         """Report warnings, `servers` being those whose entries they may be about."""
         self.listener.warn([*problems], [server.path for server in servers])

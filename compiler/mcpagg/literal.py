@@ -70,7 +70,6 @@ def json_text(value: Any, width: int = WIDTH) -> str:
 
 
 def json_line(value: Any) -> str:
-    """Return the JSON text of a value on one line."""
     return dumps(value, quote=_json_string)
 
 
@@ -97,7 +96,6 @@ def list_text(items: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _members(value: Mapping[str, Any], indent: int, width: int) -> str:
-    """Return the members of an object, each on lines of its own."""
     texts = [f"{_json_string(k)}: {_laid_out(v, indent, width)}" for k, v in value.items()]
     return (",\n" + " " * indent).join(texts)
 
@@ -135,8 +133,12 @@ def _holds_more(value: Any) -> bool:
 
 
 def comment(text: str) -> str:
-    """Return text that is safe within one comment line."""
     return HIDDEN.sub(_escaped, text)
+
+
+def visible(text: str) -> str:
+    """Return a text on one line, with characters that cannot be seen escaped."""
+    return HIDDEN.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def is_visible(text: str) -> bool:
@@ -150,14 +152,14 @@ def _json_string(text: str) -> str:
     return quoted if quoted.isascii() and quoted.isprintable() else HIDDEN.sub(_escaped, quoted)
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _escaped(match: re.Match[str]) -> str:
     # Outside the basic plane, JSON wants a surrogate pair.
-    units = found[0].encode("utf-16-be", "surrogatepass")
+    units = match[0].encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
 
 
-def _python_escape(found: re.Match[str]) -> str:
-    char, code = found[0], ord(found[0])
+def _python_escape(match: re.Match[str]) -> str:
+    char, code = match[0], ord(match[0])
     if char in _SHORT:
         return _SHORT[char]
     if code <= 0xFF:

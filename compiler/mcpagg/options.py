@@ -28,11 +28,8 @@ UNSHOWN = "(its arguments hold characters that cannot be shown: give them again)
 CONNECT_SECONDS = 60.0
 
 
-Takes = tuple[str, Callable[[str], object]]
-"""What `--help` calls the value of an option, and what makes it of a word.
-
-The latter raises ArgumentTypeError with what is wrong.
-"""
+Value = tuple[str, Callable[[str], object]]
+"""The value of an option: its name in `--help`, and what reads it, or raises ArgumentTypeError."""
 
 
 class Option(NamedTuple):
@@ -40,9 +37,9 @@ class Option(NamedTuple):
 
     group: str
     """The heading under which `--help` has it."""
-    says: str | Mapping[str, str]
+    help: str | Mapping[str, str]
     """What it means, or {word or glob: what that means} of one that takes no other words."""
-    takes: Takes = "", str
+    value: Value = "", str
     flags: tuple[str, ...] = ()
     """How it is spelled, if not as its field."""
     action: Any = None
@@ -52,22 +49,22 @@ class Option(NamedTuple):
 
 
 def option(
-    default: T, group: str, says: str | Mapping[str, str], takes: Takes = ("", str), **more: Any
+    default: T, group: str, help: str | Mapping[str, str], value: Value = ("", str), **more: Any
 ) -> T:
     """Return the field of an option, which says all that there is to say of it.
 
     Its default says what it takes: nothing if that is False, any number of words if it is a tuple.
     """
-    found: T = field(default=default, metadata={"option": Option(group, says, takes, **more)})
-    return found
+    declared: T = field(default=default, metadata={"option": Option(group, help, value, **more)})
+    return declared
 
 
 def options_of(declared: type) -> dict[str, tuple[Option, Any]]:
     """Return {name: (how it is given, its default)} of the options that a dataclass declares."""
     return {
-        one.name: (one.metadata["option"], one.default)
-        for one in fields(declared)
-        if "option" in one.metadata
+        member.name: (member.metadata["option"], member.default)
+        for member in fields(declared)
+        if "option" in member.metadata
     }
 
 
@@ -106,10 +103,7 @@ _NAMES = {
     "portable": "server_tool to all, of letters, digits, '_' and '-'",
     "bare": "the tool's own name",
 }
-_START = {
-    "eager": "servers start with the client (default)",
-    "lazy": "each at its first call",
-}
+_START = {"eager": "servers start with the client (default)", "lazy": "each at its first call"}
 _DRIFT = {
     "live": "list what a server offers now (default)",
     "warn": "list what was compiled all the same",
@@ -181,6 +175,11 @@ class Options:
         """Whether children get only the few variables that any program needs, and their own."""
         return self.env == "minimal"
 
+    @property
+    def defines(self) -> dict[str, str]:
+        """The values that `--define` gives, by the names of their variables."""
+        return dict(pair.partition("=")[::2] for pair in self.define)
+
     def runtime(self) -> dict[str, object]:
         """Return the options that the emitted file acts upon, by the runtime's names."""
         declared = options_of(Options).items()
@@ -205,8 +204,8 @@ class Options:
             if value is True:
                 words.append(flag)
                 continue
-            for one in value if isinstance(value, tuple) else [value]:
-                text = str(one).removesuffix(".0") if isinstance(one, float) else str(one)
+            for item in value if isinstance(value, tuple) else [value]:
+                text = str(item).removesuffix(".0") if isinstance(item, float) else str(item)
                 words += [f"{flag}={text}"] if text.startswith("-") else [flag, text]
         return words
 
@@ -250,12 +249,12 @@ def commands(source: Source, output: str) -> Commands:
     Raises:
         ConfigError: no relative path leads from the file's folder to the config.
     """
-    from mcpagg.passes.environment.relocation import (
-        way,  # --help needs none of what it brings along
-    )
+    # --help needs none of what this brings along
+    from mcpagg.passes.environment.relocation import relative_path
 
     try:
-        there = "-" if source.name == "-" else way(os.path.dirname(output) or ".", source.name)
+        folder = os.path.dirname(output) or "."
+        there = "-" if source.name == "-" else relative_path(folder, source.name)
     except ConfigError:
         if not source.client:
             raise
@@ -277,5 +276,5 @@ def commands(source: Source, output: str) -> Commands:
 
 
 def _operand(path: str, given: str) -> str:
-    """Return a path that is not taken for an option; a lone dash stays, if it was given as one."""
+    """Return a path that cannot be taken for an option; "-" stays if it was given as such."""
     return f"./{path}" if path.startswith("-") and given != "-" else path

@@ -1,13 +1,5 @@
 """The compiler's errors, by whose fault they are.
 
-    CompileError            exit_code
-    ├─ Drift            1   --check: the file is not what compiling now would write
-    ├─ ConfigError      2   the command line or the config
-    ├─ EnvironmentFault 3   variables, executables, folders that the config needs and are not here
-    ├─ ChildFault       4   a server that did not start, or did not say what it offers
-    └─ NameClash        5   two tools that would get one exposed name
-    InternalFault      70   a fault of the compiler's own, as any other exception is
-
 Every pass collects all its problems and raises once, so that one run shows them all.
 """
 
@@ -46,25 +38,25 @@ def folded(problems: Iterable[Problem], servers: Collection[str] = ()) -> list[P
     for problem in problems:
         key = re.sub(r"\[\d+\]$", "", problem.where).rpartition(".")[2]
         alike.setdefault((key, problem.what, problem.remedy), []).append(problem)
-    shown = []
+    result = []
     for first, *more in alike.values():
         if not more or not first.where:
-            shown += [first, *more]
+            result += [first, *more]
             continue
-        places = {one.where for one in (first, *more)}
+        places = {problem.where for problem in (first, *more)}
         holders = {path for path in servers for place in places if is_within(place, path)}
         of = f" in {count(len(holders), 'server')}" if holders else ""
         what = f"{first.what} ({count(len(places), 'place')}{of}, see -v)"
-        shown.append(Problem(first.where, what, first.remedy))
-    return shown
+        result.append(Problem(first.where, what, first.remedy))
+    return result
 
 
 def is_within(place: str, path: str) -> bool:
-    """Tell whether a JSON path is another one, or leads from it."""
+    """Whether a JSON path is another one, or leads from it."""
     return place == path or place.startswith((f"{path}.", f"{path}["))
 
 
-def meant(word: str, known: Iterable[str]) -> str:
+def suggest(word: str, known: Iterable[str]) -> str:
     """Return the remedy for a word that is not known: the one that looks most like it, or ""."""
     import difflib  # only who has made a mistake waits for it
 
@@ -80,7 +72,7 @@ def count(number: int, what: str) -> str:
 SHOWN_NAMES = 8
 
 
-def some(names: Sequence[str], most: int = SHOWN_NAMES) -> str:
+def name_list(names: Sequence[str], most: int = SHOWN_NAMES) -> str:
     """Return names as a list to read, the first ones of many."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

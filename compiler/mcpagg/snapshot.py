@@ -43,8 +43,8 @@ class ChildSnapshot:
     all lists, "cacheScope": "private" if that of any is, else "public"}, less what it does not say.
     `handshake` is what one that also speaks by a handshake said in it, {"protocolVersion",
     "capabilities"}, {} for any other: all else is what it says without one.
-    `seconds` is how long its start took, None if it was not started: no part of its answers.
-    `ran` is the version of the package that was started, "" if nobody knows: as little.
+    `seconds` is how long its start took, None if it was not started; `ran` the version of the
+    package that was started, "" if unknown: both are no part of its answers.
     `transport` is how a remote child was reached, "" for any other. `refused` is what was left out
     of its lists or mended when they were read, nothing if it was not asked.
     """
@@ -73,7 +73,6 @@ class ChildSnapshot:
         return (self.protocol, *([self.handshake["protocolVersion"]] if self.handshake else ()))
 
     def items(self, kind: Kind) -> tuple[Json, ...]:
-        """Return one of its lists."""
         items: tuple[Json, ...] = getattr(self, kind.name)
         return items
 
@@ -82,8 +81,8 @@ class ChildSnapshot:
 class Snapshot:
     """All children's answers, in config order.
 
-    `failed` names the children that failed and were let go, `kept` those that failed and whose
-    answers are of an earlier compilation.
+    `failed` names the children that failed and are left out, `kept` those that failed and whose
+    answers are from an earlier compilation.
     """
 
     children: tuple[ChildSnapshot, ...]
@@ -92,8 +91,16 @@ class Snapshot:
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of the children whose answers it has."""
         return frozenset(child.name for child in self.children)
+
+    @property
+    def by_name(self) -> dict[str, ChildSnapshot]:
+        return {child.name: child for child in self.children}
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """The version of the package that was started for each child; see `ChildSnapshot.ran`."""
+        return {child.name: child.ran for child in self.children}
 
     @property
     def with_handshakes(self) -> Snapshot:
@@ -124,12 +131,12 @@ class Snapshot:
         A server may compute it, say as the time until midnight. Nothing that it offers has changed
         then, so it is no drift.
         """
-        known = {child.name: child.hints for child in before.children}
-        return replace(self, children=tuple(_with_known_ttl(one, known) for one in self.children))
+        old = before.by_name
+        children = (_with_known_ttl(child, old.get(child.name)) for child in self.children)
+        return replace(self, children=tuple(children))
 
 
-def _with_known_ttl(child: ChildSnapshot, known: dict[str, Json]) -> ChildSnapshot:
-    before = known.get(child.name, {})
-    if "ttlMs" not in child.hints or "ttlMs" not in before:
+def _with_known_ttl(child: ChildSnapshot, before: ChildSnapshot | None) -> ChildSnapshot:
+    if before is None or "ttlMs" not in child.hints or "ttlMs" not in before.hints:
         return child
-    return replace(child, hints={**child.hints, "ttlMs": before["ttlMs"]})
+    return replace(child, hints={**child.hints, "ttlMs": before.hints["ttlMs"]})

@@ -6,13 +6,14 @@ enter a spec, so nothing built from one can leak them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from glob import escape
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from mcpagg_runtime.launch.launch import Location
+from mcpagg_runtime.launch.launch import Launch, Location, mentioned_by_all, prepare
 
 Transport = Literal["stdio", "sse", "streamable-http"]
 
@@ -32,13 +33,12 @@ class Mask:
     unexpand: bool = False
 
     def row(self) -> dict[str, Any]:
-        """Return what the launch table holds of it."""
         return {"value": self.value, "expand": self.expand, "unexpand": self.unexpand}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OAuth:
-    """How `--login` shows a remote server who asks; no part of the launch table.
+    """How `--login` identifies us to a remote server; no part of the launch table.
 
     Strings are as written. Without `client_id` the authorization server is asked for one, without
     `scopes` the server's metadata say them. `port` is that of the redirect, 0 for any.
@@ -62,7 +62,7 @@ class Pattern(NamedTuple):
 
     @property
     def names_server(self) -> bool:
-        """Whether it is meant for the tools of that server, by its name."""
+        """Whether it names that server, so that it is meant for its tools."""
         return self.text.startswith((self.prefix, escape(self.prefix)))
 
 
@@ -103,18 +103,17 @@ class ServerSpec:
     @classmethod
     def from_row(cls, name: str, row: Mapping[str, Any]) -> ServerSpec:
         """Return what a row of the launch table says of how a server is started or reached."""
-        kept = ("transport", "command", "env", "env_file", "cwd", "url", "headers")
-        masks = (Mask(name=key, path=name, **one) for key, one in row.get("masks", {}).items())
+        names = ("transport", "command", "env", "env_file", "cwd", "url", "headers")
+        masks = (Mask(name=key, path=name, **mask) for key, mask in row.get("masks", {}).items())
         return cls(
             name=name,
             path=name,
             args=tuple(row.get("args", ())),
             masks=tuple(masks),
-            **{key: row[key] for key in kept if key in row},
+            **{key: row[key] for key in names if key in row},
         )
 
     def row(self) -> dict[str, Any]:
-        """Return what the launch table holds of it, references as written; see launch.prepare."""
         row: dict[str, Any] = {"command": self.command, "args": [*self.args], "env": {**self.env}}
         if self.transport != "stdio":
             row = {"transport": self.transport, "url": self.url, "headers": {**self.headers}}
@@ -163,6 +162,12 @@ class Profile:
     clients: tuple[str, ...] = ()
 
 
+def tool_glob(glob: str, server: str) -> str | None:
+    """Return the part for tools of a SERVER:TOOL glob, None if it is not for this server."""
+    ends = (index for index, char in enumerate(glob) if char == ":")
+    return next((glob[end + 1 :] for end in ends if fnmatchcase(server, glob[:end])), None)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overlay:
     """What is listed of a tool in place of what its server says; `path` is its JSON path.
@@ -187,7 +192,7 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxySpec:
-    """A whole config.
+    """A config, in the shape that every dialect is read into.
 
     `source` is the config's name as the user wrote it (`-` for standard input); `folder` is where
     it lies, which relative paths are resolved against and which is never written to any output.
@@ -207,3 +212,26 @@ class ProxySpec:
 
     The token is a reference. None for a config that says nothing of it.
     """
+
+    @property
+    def rows(self) -> dict[str, dict[str, Any]]:
+        return {server.name: server.row() for server in self.servers}
+
+    @property
+    def paths(self) -> dict[str, str]:
+        return {server.name: server.path for server in self.servers}
+
+    def launches(
+        self, names: Collection[str], environ: Mapping[str, str], minimal: bool = False
+    ) -> dict[str, Launch]:
+        """Return what a start of each of these servers is made of, by its name.
+
+        `minimal` and what is raised are as in `prepare`.
+        """
+        rows, folder = self.rows, str(self.folder)
+        mentioned = mentioned_by_all(rows)
+        return {
+            name: prepare(name, rows, environ, folder, minimal, mentioned)
+            for name in rows
+            if name in names
+        }

@@ -87,13 +87,13 @@ async def _streamable_http(launch: Launch, auth: httpx2.Auth) -> AsyncGenerator[
 
 
 async def _shorten_delete(request: httpx2.Request) -> None:
-    """Give the end of a session little time: closing must not depend on the server."""
+    """Limit the request that ends a session: closing must not depend on the server."""
     if request.method == "DELETE":
         request.extensions = {**request.extensions, "timeout": DELETE_TIMEOUT.as_dict()}
 
 
 class _Auth(httpx2.Auth):
-    """Says who asks: as the headers of the config do, else by the login of this user."""
+    """Authorizes requests: by the headers of the config, else by the login of this user."""
 
     def __init__(self, launch: Launch, config: str) -> None:
         self._where = Address(launch.url).shown

@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:241c1328a9fafbb58b3ae03cc7bda41bd7a34d23c5d95a2e702833d6a13cf7bd (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
+#   runtime:  sha256:5e8395b55d63c72d0f02d94aaf00910b207ef916e3fe73a4be594130fba6c3a2 (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
 
 import sys
 
@@ -1221,7 +1221,7 @@ def main(tables, file):
             opening = prepared.serve()
             if opening.ended and not opening.unanswered:
                 _exit(0)
-    from _mcpagg_241c1328.stdio.stdio import run
+    from _mcpagg_5e8395b5.stdio.stdio import run
 
     run(tables, file, opening)
 
@@ -1313,8 +1313,8 @@ def holds_more(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_241c1328.plan.plan import Plan
-    from _mcpagg_241c1328.tool.aggregator import aggregator_of
+    from _mcpagg_5e8395b5.plan.plan import Plan
+    from _mcpagg_5e8395b5.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -1322,7 +1322,7 @@ def __getattr__(name):
 # The modules that a start does not need: Python imports them when they are first needed.
 RUNTIME = {
     "clients.answers": r"""
-from ..clients.client import ModernRequest, is_enveloped
+from ..clients.client import ModernRequest
 from ..lists.catalogue import KINDS, SKILLS, Catalogue
 from ..messages.jsontext import Malformed, obj, parse
 from ..messages.message import decode, error, failure, read_message, result
@@ -1457,12 +1457,12 @@ def answer_line(answers, client, line):
   return ""
  if message.id is None:
   return None
- if message.method != "initialize" and is_enveloped(message):
+ if message.method != "initialize" and message.is_enveloped:
   return answers.answer_modern(ModernRequest(client, message))
  return answers.answer(client, message)
 """,
     "clients.client": r"""
-from ..messages.jsontext import members, obj, values_of
+from ..messages.jsontext import members, obj
 from ..messages.message import Message, error
 from ..messages.protocol import (
  CAPABILITIES_KEY,
@@ -1501,6 +1501,7 @@ class Client:
   "may_answer",
   "name",
   "names",
+  "party",
   "spelling",
   "starter",
   "version",
@@ -1519,6 +1520,7 @@ class Client:
   self.initialized = False
   self.level = ""
   self.connection = self
+  self.party = self
   self.era = LEGACY
   self.audience = None
   self.starter = None
@@ -1526,9 +1528,6 @@ class Client:
   self.watched = {}
   self._last_id = 0
   self.deliver = _lost
- @property
- def party(self):
-  return self.connection
  def mint(self):
   self._last_id += 1
   return self._last_id
@@ -1557,23 +1556,17 @@ class Client:
 def _lost(message):
  pass
 
-def is_enveloped(message):
- meta = message.params.get("_meta")
- return type(meta) is dict and (VERSION_KEY in meta or CAPABILITIES_KEY in meta)
-
 class ModernRequest(Client):
  __slots__ = ("declared", "fault", "identifier", "message", "token")
  is_modern = True
  def __init__(self, client, message):
   super().__init__(client.names)
-  self.connection = client
   self.era = MODERN
   self.version = MODERN_VERSION
-  self.resume(message)
- @property
- def party(self):
-  return self if self.connection.audience is not None else self.connection
- def resume(self, message):
+  self.resume(client, message)
+ def resume(self, client, message):
+  self.connection = client
+  self.party = self if client.audience is not None else client
   text = message.json("params").part("_meta")
   meta, _ = members(text)
   self.message = message
@@ -1583,7 +1576,7 @@ class ModernRequest(Client):
   self.declared = _text(text, meta, CAPABILITIES_KEY)
   level = meta[LEVEL_KEY][0] if LEVEL_KEY in meta else ""
   self.level = level if type(level) is str else ""
-  self.fault = _fault(values_of(meta))
+  self.fault = _fault({name: value for name, (value, _, _) in meta.items()})
  def release(self):
   self.message = _RELEASED
 _RELEASED = Message({})
@@ -3623,9 +3616,6 @@ def members(text, start=0):
  found = {}
  return found, read_members(text, start, found)
 
-def values_of(found):
- return {name: value for name, (value, _, _) in found.items()}
-
 def read_members(
  text,
  start,
@@ -3634,53 +3624,44 @@ def read_members(
  inner={},
 ):
  try:
-  return _read_members(text, start, found, names, inner)
+  if text[start] != "{":
+   raise NotAnObject("not a JSON object")
+  index = start + 1
+  if text[index] != '"':
+   index = skip(text, index)
+   if text[index] == "}":
+    return index + 1
+  while True:
+   if text[index] != '"':
+    index = _behind_blanks(text, index, '"', "member name")
+   key, index = string_behind(text, index + 1, True)
+   if text[index] != ":":
+    index = _behind_blanks(text, index, ":", "colon")
+   begin = index + 2 if text[index + 1] == " " else index + 1
+   if key in inner:
+    begin = skip(text, begin) if text[begin] in BLANK else begin
+    value, index = _noted_value(text, begin, inner[key])
+   else:
+    try:
+     value, index = scan(text, begin)
+    except (StopIteration, ValueError, SystemError, RecursionError):
+     begin = skip(text, begin)
+     value, index = value_at(text, begin)
+   found[key] = value, begin, index
+   if names is not None:
+    names.append(key)
+   index = skip(text, index) if text[index] in BLANK else index
+   if text[index] == "}":
+    return index + 1
+   if text[index] != ",":
+    raise Malformed(f"no comma at character {index}")
+   index += 2 if text[index + 1] == " " else 1
+ except Malformed:
+  raise
  except IndexError:
   raise Malformed("it ends too early") from None
- except (ValueError, SystemError) as problem:
-  if isinstance(problem, Malformed):
-   raise
+ except (ValueError, SystemError):
   raise Malformed("a member name is no JSON string") from None
-
-def _read_members(
- text,
- start,
- found,
- names,
- inner,
-):
- if text[start] != "{":
-  raise NotAnObject("not a JSON object")
- index = start + 1
- if text[index] != '"':
-  index = skip(text, index)
-  if text[index] == "}":
-   return index + 1
- while True:
-  if text[index] != '"':
-   index = _behind_blanks(text, index, '"', "member name")
-  key, index = string_behind(text, index + 1, True)
-  if text[index] != ":":
-   index = _behind_blanks(text, index, ":", "colon")
-  begin = index + 2 if text[index + 1] == " " else index + 1
-  if key in inner:
-   begin = skip(text, begin) if text[begin] in BLANK else begin
-   value, index = _noted_value(text, begin, inner[key])
-  else:
-   try:
-    value, index = scan(text, begin)
-   except (StopIteration, ValueError, SystemError, RecursionError):
-    begin = skip(text, begin)
-    value, index = value_at(text, begin)
-  found[key] = value, begin, index
-  if names is not None:
-   names.append(key)
-  index = skip(text, index) if text[index] in BLANK else index
-  if text[index] == "}":
-   return index + 1
-  if text[index] != ",":
-   raise Malformed(f"no comma at character {index}")
-  index += 2 if text[index + 1] == " " else 1
 
 def _behind_blanks(text, index, wanted, what):
  index = skip(text, index)
@@ -3695,8 +3676,8 @@ def _noted_value(text, index, noted):
  if names:
   found.clear()
   names.clear()
- end = _read_members(text, index, found, names, {})
- return values_of(found), end
+ end = read_members(text, index, found, names)
+ return {name: value for name, (value, _, _) in found.items()}, end
 
 def elements(text, start):
  try:
@@ -3736,8 +3717,8 @@ def edited(text, drop=(), add={}):
  return Json(text).edited(drop, add).text
 
 def rivals(names, ours):
- folded = {one.casefold() for one in ours}
- return [name for name in names if name.casefold() in folded and name not in ours]
+ folded = [*map(str.casefold, ours)]
+ return [name for name in names if name not in ours and name.casefold() in folded]
 
 def spliced(text, changes):
  parts, done = [], 0
@@ -3803,9 +3784,11 @@ class Json:
    read_members(self.text, skip(self.text, 0), *self._noted)
   return self._noted
  def stands_twice(self, member):
-  return [*map(str.casefold, self._members()[1])].count(member) > 1
+  _, names = self._noted or self._members()
+  return [*map(str.casefold, names)].count(member) > 1
  def place(self, path):
-  found = self._members()[0].get(path[0])
+  members_, _ = self._noted or self._members()
+  found = members_.get(path[0])
   if found is None:
    return 0, 0
   start, end = found[1] - self._base, found[2] - self._base
@@ -3861,6 +3844,7 @@ from ..messages.jsontext import (
  read_members,
  skip,
 )
+from ..messages.protocol import CAPABILITIES_KEY, VERSION_KEY
 from ..start.values import quote
 MAXIMUM_LINE_BYTES = 1 << 28
 SHALLOW = 500
@@ -3931,6 +3915,10 @@ class Message:
   shaped = type(problem) is dict and type(problem.get("code")) is int
   return shaped or (self.is_versioned and (problem is not None or "result" in self.members))
  @property
+ def is_enveloped(self):
+  meta = self.params.get("_meta")
+  return type(meta) is dict and (VERSION_KEY in meta or CAPABILITIES_KEY in meta)
+ @property
  def contradiction(self):
   if self.repeats:
    return "one of its members stands twice"
@@ -3999,15 +3987,13 @@ def decode(line):
  except UnicodeDecodeError as problem:
   raise Malformed(f"not UTF-8 at byte {problem.start}") from None
 
-def read_message(text, line=b""):
+def read_message(text, line=b"", room=-1):
  size = len(text)
- if size < 2 * SHALLOW or (size < LARGE and text.count("{") + text.count("[") < SHALLOW):
-  return _read_below(0, text, line)
- return _read_below(ROOM, text, line)
-
-def _read_below(room, text, line):
- if room:
-  return next(map(_read_below, (room - 1,), (text,), (line,)))
+ if room < 0 and size >= 2 * SHALLOW:
+  is_shallow = size < LARGE and text.count("{") + text.count("[") < SHALLOW
+  room = 0 if is_shallow else ROOM
+ if room > 0:
+  return next(map(read_message, (text,), (line,), (room - 1,)))
  start = 0
  if not text.startswith("{"):
   start = skip(text, 0)
@@ -4363,7 +4349,7 @@ from ..messages.protocol import (
 from ..modern.results import MODERN_MEMBERS, legacy_result
 from ..modern.subscriptions import Streams
 from ..servers.effects import FOREVER
-from ..servers.unmatched import FIRST_ID, AnsweredNotifications, unmatched_answers
+from ..servers.unmatched import FIRST_ID, AnsweredNotifications
 from ..start.values import quote
 LEGACY_NOTIFICATIONS = frozenset({PROGRESS, ROOTS_CHANGED})
 MAXIMUM_ROUNDS = 8
@@ -4554,7 +4540,7 @@ class ModernChildPort:
  def _owed(self):
   return self._streams.awaited.union([one.sent for one in self._pending.values() if one.sent])
  def _unmatched(self, said):
-  for answer in unmatched_answers(said, self._owed(), self._connection.name):
+  for answer in self._connection.unmatched(said, self._owed()):
    self._answered(answer)
  def _answered(self, message):
   sent = message.number
@@ -4673,7 +4659,7 @@ def _question(number, value, text):
  return request(number, value["method"], asked)
 """,
     "modern.client": r"""
-from ..clients.client import ModernRequest, is_enveloped
+from ..clients.client import ModernRequest
 from ..clients.clients import attributed
 from ..lists.differences import same
 from ..messages.jsontext import Json, Malformed, edited, elements, obj, parse, place_of
@@ -4826,8 +4812,7 @@ class PendingCall:
   return call.method == retry.method and same(first, second)
  def resume(self, retry):
   asking = self.request
-  asking.connection = retry.connection
-  asking.resume(retry.message)
+  asking.resume(retry.connection, retry.message)
   for number, text in self._answers():
    del self._asked[number]
    if self.is_known:
@@ -4865,7 +4850,7 @@ class ModernClients:
    return self._cancel(client, message)
   if message.id is None or message.method in (None, "initialize"):
    return False
-  if not is_enveloped(message):
+  if not message.is_enveloped:
    return False
   first = client.starter is None
   asking = ModernRequest(client, message)
@@ -5724,7 +5709,10 @@ class Process:
   if start_thread(self._wait) is None:
    self._undo(self._stdout)
  def send(self, *messages):
-  self.writer.send(*[piece for message in messages for piece in message.pieces()])
+  pieces = []
+  for message in messages:
+   pieces += message.pieces()
+  self.writer.send(*pieces)
  def retire(self):
   self.retired = True
   self.silence()
@@ -6346,7 +6334,6 @@ def _size(pieces):
  return sum([len(piece) for piece in pieces])
 """,
     "routing.core": r"""
-from ..clients.client import is_enveloped
 from ..messages.jsontext import Malformed
 from ..messages.message import failure, read_messages
 from ..messages.protocol import BATCH_VERSION, MODERN
@@ -6362,7 +6349,8 @@ class Core:
   mint,
   dispatching=Dispatch,
  ):
-  self.effects = Effects(clock)
+  self.effects = Effects(clock, self._admit)
+  self.taken = self.effects.taken
   self.router = Router(answers, self.effects, dispatching)
   self.children = self.router.children
   self._mint = mint
@@ -6370,14 +6358,8 @@ class Core:
  @property
  def alarm(self):
   return self.effects.alarm
- def taken(self):
-  effects = self.effects
-  if effects.left:
-   effects.settle()
-  if effects.starts_due:
-   effects.starts_due = False
-   self.router.admit()
-  return effects.taken()
+ def _admit(self):
+  self.router.admit()
  def connect(self, client):
   client.deliver = self.effects.sender(client)
   self.router.connect(client)
@@ -6410,7 +6392,7 @@ class Core:
    self.effects.settle()
  def _is_modern(self, client, message):
   if self.modern is None:
-   if not is_enveloped(message) or message.id is None or message.method == "initialize":
+   if not message.is_enveloped or message.id is None or message.method == "initialize":
     return False
    from ..modern.client import ModernClients
    self.modern = ModernClients(self.router, self._mint)
@@ -6892,9 +6874,11 @@ class Dispatch:
  def serving(self, client, server):
   return self._servers[server].serving(client)
  def send(self, call, children):
-  first, *others = [self.serving(call.client, child.name) for child in children]
+  client, servers = call.client, self._servers
+  first = servers[children[0].name].serving(client)
   self._register(call, first)
-  if others:
+  if children[1:]:
+   others = [servers[child.name].serving(client) for child in children[1:]]
    call.others = [child.calls.submit for child in others]
   first.calls.submit(call)
  def send_unknown(self, call, child):
@@ -7044,29 +7028,29 @@ LATE_SECONDS = 60.0
 class FirstCalls:
  def __init__(self):
   self._called = set()
-  self._alone = None
+  self.alone = None
   self.until = FOREVER
  def forget(self):
   self._called.clear()
  def holds_back(self, call, now):
   if self.until <= now:
    self.end()
-  if self._alone is None or call.path != ("name",):
+  if self.alone is None or call.path != ("name",):
    return False
   if (call.method, call.original) in self._called:
    return False
-  return call.client.party is not self._alone.client.party
+  return call.client.party is not self.alone.client.party
  def note(self, call, now):
   is_first = call.path == ("name",) and (call.method, call.original) not in self._called
-  if is_first and self._alone is None:
-   self._alone, self.until = call, now + ALONE_SECONDS
+  if is_first and self.alone is None:
+   self.alone, self.until = call, now + ALONE_SECONDS
  def ended(self, call):
-  if call is self._alone:
+  if call is self.alone:
    self.end()
  def end(self):
-  if self._alone is not None:
-   self._called.add((self._alone.method, self._alone.original))
-  self._alone, self.until = None, FOREVER
+  if self.alone is not None:
+   self._called.add((self.alone.method, self.alone.original))
+  self.alone, self.until = None, FOREVER
 
 class LateCalls:
  def __init__(self, effects):
@@ -7218,21 +7202,23 @@ class CallQueue:
    self._lifecycle.touch()
   self._connection.forward(call)
   self._requests.sent(call)
-  if self._requests.deferred and METHODS.get(call.method, OTHER).kind:
+  if self._requests.deferred.waiting and METHODS.get(call.method, OTHER).kind:
    self._requests.ask_deferred(call.client)
  def answered(self, number, message):
   connection = self._connection
   if self._may_sleep:
    self._lifecycle.touch()
-  self._requests.first_calls.ended(connection.calls[number])
+  call = connection.calls[number]
+  if call is self._requests.first_calls.alone:
+   self._requests.first_calls.end()
   if message.is_error:
-   call = connection.calls.pop(number)
+   del connection.calls[number]
    if call.is_settled_by(message.code):
     call.others, call.refusal = [], ""
    self._refused(call, message.raw("error"), unknown=message.code in UNKNOWN_CODES)
   else:
-   message = self._origins.learn(message, connection.name)
-   call = connection.calls[number]
+   if self._origins.are_asked_for:
+    message = self._origins.learn(message, connection.name)
    if call.client.is_modern and self._lifecycle.era == LEGACY:
     message = _unasking(message)
    passed = call.succeeded(connection.name, message)
@@ -7441,6 +7427,7 @@ class Child:
   self.lists.tick(now)
   self.calls.time_out(now)
   self.connection.give_up(now)
+  self.connection.ask_next()
   for call in self.requests.give_up(now, awaited=self.calls.any_waits):
    self.withdraw(call, lambda number: obj(requestId=number))
    self.calls.fail(call, NOT_KNOWN)
@@ -7488,7 +7475,8 @@ class Child:
  def _answered(self, message):
   number, connection = message.number, self.connection
   if number in connection.calls:
-   connection.unasked.settled()
+   if connection.unasked.unanswered:
+    connection.unasked.settled()
    self.calls.answered(number, connection.unmasked(message))
   elif connection.answered(message):
    self._send_on()
@@ -7497,6 +7485,8 @@ class Child:
    self.calls.flush()
   else:
    self._end(connection.ended_by(message))
+  if connection.alone:
+   connection.ask_next()
  def _end(self, answers):
   for answer in answers:
    self._answered(answer)
@@ -7657,6 +7647,8 @@ class Connection:
   self.effects = effects
   self.calls = {}
   self.own = {}
+  self.unclear = set()
+  self.alone = []
   self.unasked = AnsweredNotifications()
   self._last_id = FIRST_ID - 1
   self._legacy = LegacyChildPort(child, effects, receive)
@@ -7665,19 +7657,21 @@ class Connection:
   self.warned = False
  def clear(self):
   self.calls, self.own = {}, {}
+  self.unclear, self.alone = set(), []
   self.unasked = AnsweredNotifications()
   self.port = self._legacy
  def open(self, port, masks):
   self.port = self._legacy if port is None else port
   self._masks = masks
  def send(self, message):
-  self.unasked.told(message.method)
+  if not message.id_text:
+   self.unasked.told(message.method)
   masked = message if self._masks is None else self._masks.to_child(message)
   self.port.deliver(masked)
  def unmasked(self, message):
   return message if self._masks is None else self._masks.from_child(message)
  def forward(self, call):
-  number = self.mint()
+  self._last_id = number = self._last_id + 1
   self.calls[number] = call
   self.send(call.sent_as(number))
  def mint(self):
@@ -7698,6 +7692,11 @@ class Connection:
   self.own[number] = OwnRequest(finish, prepare, self.effects.arm(deadline))
   self.send(request(number, method, params))
   return number
+ def ask_alone(self, ask):
+  self.alone.append(ask)
+ def ask_next(self):
+  while self.alone and not self.owed():
+   self.alone.pop(0)()
  def read(self, line, redact, request=0):
   received = read_line(line, str if self.warned else redact, request)
   for message in received[0] if self.own else ():
@@ -7731,7 +7730,12 @@ class Connection:
    return [said] if said.number in self.owed() else []
   else:
    is_unmatched = said.is_response and not self.unasked.takes(said)
-  return unmatched_answers(said, self.owed(), self.name) if is_unmatched else []
+  return self.unmatched(said, self.owed()) if is_unmatched else []
+ def unmatched(self, said, in_flight):
+  answers = unmatched_answers(said, in_flight, self.name)
+  if len(answers) > 1:
+   self.unclear.update([answer.number for answer in answers])
+  return answers
  def say(self, text):
   self.effects.say(f"server '{self.name}' {text}")
  def warn(self, oddity):
@@ -7751,10 +7755,13 @@ STATE = "state"
 FOREVER = float("inf")
 
 class Effects:
- def __init__(self, clock):
+ def __init__(
+  self, clock, admit=lambda: None
+ ):
   self.clock = clock
   self.alarm = FOREVER
   self.starts_due = False
+  self._admit = admit
   self.actions = []
   self.is_urgent = False
   self.left = []
@@ -7789,8 +7796,12 @@ class Effects:
  def disarm(self):
   self.alarm = FOREVER
  def taken(self):
-  actions, self.actions = self.actions, []
-  self.is_urgent = False
+  if self.left:
+   self.settle()
+  if self.starts_due:
+   self.starts_due = False
+   self._admit()
+  actions, self.actions, self.is_urgent = self.actions, [], False
   return actions
 """,
     "servers.instances": r"""
@@ -7818,7 +7829,7 @@ class Instances:
   self.said = {}
   self.main = Child(name, self, *self._parts)
   self._shared = {self.main.era: self.main}
-  self._own = {}
+  self.own = {}
   self._silent = None
   self._users = set()
   self._is_used = False
@@ -7827,7 +7838,7 @@ class Instances:
   self._spare = {}
  def __iter__(self):
   silent = [] if self._silent is None else [self._silent]
-  children = [*self._shared.values(), *silent, *self._own.values(), *self._spare]
+  children = [*self._shared.values(), *silent, *self.own.values(), *self._spare]
   return iter(dict.fromkeys(children))
  @property
  def state(self):
@@ -7846,23 +7857,24 @@ class Instances:
    self._shared[client.era] = Child(self.name, self, *self._parts, era=client.era)
   return self._shared[client.era]
  def of(self, client):
-  return self._own.get(client.party) or self.shared(client)
+  return self.own.get(client.party) or self.shared(client)
  def serving(self, client):
-  shared, party = self.shared(client), client.party
-  if shared.era == MODERN:
+  shared = self.shared(client) if self._speaks_both else self.main
+  party = client.party
+  if shared.lifecycle.era == MODERN:
    return shared
-  if party in self._own:
-   return self._own[party]
+  if party in self.own:
+   return self.own[party]
   if not self._asks or self._is_free_for(party) or shared.lifecycle.is_down_for_good:
    self._users.add(party)
    return shared
   if not can_be_asked(client):
-   self._own[party] = self._unasking()
+   self.own[party] = self._unasking()
   elif (failed := self._lately_failed()) is not None:
    return failed
   else:
-   self._own[party] = self._another(party)
-  return self._own[party]
+   self.own[party] = self._another(party)
+  return self.own[party]
  def _lately_failed(self):
   if self._failed is None or self._failed[1] <= self._effects.clock():
    return None
@@ -7875,10 +7887,10 @@ class Instances:
   if spare is not None and party.is_modern:
    del self._spare[spare]
    return spare
-  private = set(self._own.values()) - {*self._shared.values(), self._silent}
+  private = set(self.own.values()) - {*self._shared.values(), self._silent}
   if len(private) + len(self._spare) < MAXIMUM_INSTANCES:
    return Child(self.name, self, *self._parts, era=LEGACY)
-  owners = list(self._own.values())
+  owners = list(self.own.values())
   return min(sorted(private, key=owners.index), key=owners.count)
  def _unasking(self):
   if self._silent is None:
@@ -7886,15 +7898,15 @@ class Instances:
    self._silent = Child(self.name, self, *self._parts, era=LEGACY, audience=nobody)
   return self._silent
  def owners(self, child):
-  return [party for party, own in self._own.items() if own is child]
+  return [party for party, own in self.own.items() if own is child]
  def sole_user(self, child):
   owners = self.owners(child)
   if len(owners) != 1:
    return None
   return owners[0] if not self.shares(child) or self._is_free_for(owners[0]) else None
  def asked(self, child, method, party):
-  if method in ASKED_IN_CALLS and party not in self._own and not self.owners(child):
-   self._own[party] = next(one for one in self if one is child)
+  if method in ASKED_IN_CALLS and party not in self.own and not self.owners(child):
+   self.own[party] = next(one for one in self if one is child)
  def note_asking(self, method, calls):
   if self._asks or not calls or method not in ASKED_IN_CALLS:
    return
@@ -7913,7 +7925,7 @@ class Instances:
   if client in self._users:
    self._users.remove(client)
    self._is_used |= not client.is_modern
-  child = self._own.pop(client, None)
+  child = self.own.pop(client, None)
   kept = (None, self._silent, *self._shared.values())
   if child is None or child in kept or self.owners(child):
    return
@@ -8128,13 +8140,13 @@ def _other(era):
  return LEGACY if era == MODERN else MODERN
 """,
     "servers.lists": r"""
-from ..lists.catalogue import KINDS, SKILLS, TEMPLATES, TOOLS
+from ..lists.catalogue import KINDS, TOOLS
 from ..lists.differences import Difference, differs, drift, drift_text
 from ..lists.listing import Listing, listed
 from ..messages.jsontext import Malformed
-from ..messages.protocol import METHOD_NOT_FOUND, METHODS, MODERN, OTHER, PAGES
-from ..plan.uri_templates import fits, folder_of, lies_in
+from ..messages.protocol import METHOD_NOT_FOUND, MODERN, PAGES
 from ..servers.effects import FOREVER
+from ..servers.withheld import Withheld
 SETTLE_SECONDS = 0.5
 FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 60.0
@@ -8152,6 +8164,7 @@ class Reading:
   self.listing = listing
   self._catalogue = catalogue
   self._is_taken = False
+  self.is_repeated = False
   self.fault = ""
   self.number = 0
   self.deadline = FOREVER
@@ -8208,7 +8221,7 @@ class ListReader:
  def clear(self):
   self.compared = False
   self.drift = ""
-  self.refused = {}
+  self.withheld = Withheld(self._catalogue, self._server, {})
   self.give_up_at = FOREVER
   self._reading = None
   self._again_at = FOREVER
@@ -8265,6 +8278,10 @@ class ListReader:
   if self.give_up_at > now:
    self._effects.arm(self.give_up_at)
  def _answered(self, reading, answer):
+  if answer.number in self._connection.unclear and not reading.is_repeated:
+   reading.is_repeated = True
+   self._connection.ask_alone(lambda: self._ask_again(reading))
+   return
   if answer.is_error:
    if self.kind is TOOLS or answer.code != METHOD_NOT_FOUND:
     self._unread(answer.raw("error"))
@@ -8282,13 +8299,17 @@ class ListReader:
   more = f" (the first of {len(faults)} faults of this list)" if faults[1:] else ""
   self._say(self.kind.method, faults[0] + more if faults else "")
   self._compare(listed(reading.listing.items, self._catalogue, self._connection))
+ def _ask_again(self, reading):
+  if reading is self._reading:
+   reading.ask(self._connection, self._answered)
  def _unread(self, problem):
   self._end_reading()
   self.drift = f"not given ({problem})"
   what = f"gave no list of {self.kind.name}"
   if self._guarded:
    what += f" to compare ({problem})"
-   self._withhold(dict.fromkeys(self._catalogue.recorded(self._server), what))
+   reasons = dict.fromkeys(self._catalogue.recorded(self._server), what)
+   self.withheld = Withheld(self._catalogue, self._server, reasons)
    self._serve([])
    self._say(self.kind.name, f"{what}; its snapshot is withheld")
   else:
@@ -8324,23 +8345,15 @@ class ListReader:
    how = dict.fromkeys(difference.added, "is new")
    how.update(dict.fromkeys(difference.changed, "changed"))
    what, since = f"has a {self.kind.name[:-1]}", "since this proxy was compiled"
-   self._withhold(
-    {
-     item: f"{what} '{item.original}' that {how[item.original]} {since}"
-     for item in items
-     if item.original in how
-    }
-   )
+   reasons = {
+    item: f"{what} '{item.original}' that {how[item.original]} {since}"
+    for item in items
+    if item.original in how
+   }
+   self.withheld = Withheld(self._catalogue, self._server, reasons)
    gone = {*difference.changed, *difference.removed}
    recorded = self._catalogue.recorded(self._server)
    self._serve([item for item in recorded if item.original not in gone])
- def _withhold(self, reasons):
-  named = self.kind.key == "name"
-  self.refused = {
-   name: reason
-   for item, reason in reasons.items()
-   for name in ((item.exposed, item.portable) if named else (item.original,))
-  }
  def _serve(self, items):
   if not self._is_of_all:
    return
@@ -8370,20 +8383,6 @@ class ListReader:
   if text and text != self._said.get(about):
    self._connection.say(text)
   self._said[about] = text
- def withheld(self, method, name):
-  is_meant = self.kind.name in METHODS.get(method, OTHER).lists
-  for refused, reason in self.refused.items() if is_meant else ():
-   if name == refused or self._is_part(name, refused):
-    return reason
-  return None
- def _is_part(self, uri, refused):
-  if self.kind is TEMPLATES:
-   return fits(refused, uri)
-  if self.kind is not SKILLS or not lies_in(uri, folder_of(refused)):
-   return False
-  served = [folder_of(item.original) for item in self._catalogue.served(self._server)]
-  around = [folder for folder in served if lies_in(uri, folder)]
-  return all(len(folder) <= len(folder_of(refused)) for folder in around)
 
 class Lists:
  def __init__(
@@ -8421,7 +8420,8 @@ class Lists:
    if method == reader.kind.announcement:
     reader.announced()
  def withheld(self, method, name):
-  reasons = [reader.withheld(method, name) for reader in self if reader.refused]
+  held = [reader.withheld for reader in self if reader.withheld.reasons]
+  reasons = [withheld.reason(method, name) for withheld in held]
   return next((reason for reason in reasons if reason is not None), None)
 """,
     "servers.open_requests": r"""
@@ -8456,14 +8456,10 @@ class OpenRequests:
   self._lifecycle = lifecycle
   self._send_on = send_on
   self._several = several
-  self._pending = []
- def __iter__(self):
-  return iter(self._pending)
- def __len__(self):
-  return len(self._pending)
+  self.pending = []
  def ask(self, client, message):
   asked = ServerRequest(client, message)
-  self._pending.append(asked)
+  self.pending.append(asked)
   token = {"progressToken": str(asked.number)} if asked.token else {}
   method, name = message.method or "", self._connection.name
   params = attributed(method, message.json("params"), name, self._several, token)
@@ -8474,7 +8470,7 @@ class OpenRequests:
     asked.deadline = self._connection.effects.arm(now + ANSWER_SECONDS)
  def overdue(self, now, *, awaited):
   late = []
-  for asked in [one for one in self._pending if one.deadline < FOREVER]:
+  for asked in [one for one in self.pending if one.deadline < FOREVER]:
    if not awaited:
     asked.deadline = FOREVER
    elif asked.deadline > now:
@@ -8496,17 +8492,17 @@ class OpenRequests:
    params = message.json("params").owned({"progressToken": asked.token})
    self._connection.send(notification(PROGRESS, params.text))
  def _find(self, client, number):
-  asked = [one for one in self._pending if one.client is client and one.number == number]
+  asked = [one for one in self.pending if one.client is client and one.number == number]
   return asked[0] if asked else None
  def close(self, asked):
-  self._pending.remove(asked)
+  self.pending.remove(asked)
   self._connection.effects.later(self._send_on)
  def end(self, asked, params="{}"):
   self.close(asked)
   cancelled = Json(params).owned({"requestId": str(asked.number)})
   asked.client.deliver(notification(CANCELLED, cancelled.text))
  def take_from(self, client):
-  taken = [asked for asked in self._pending if asked.client is client]
+  taken = [asked for asked in self.pending if asked.client is client]
   for asked in taken:
    self.close(asked)
   return taken
@@ -8519,26 +8515,24 @@ class DeferredRequests:
  def __init__(self, lifecycle, clients):
   self._lifecycle = lifecycle
   self._clients = clients
-  self._deferred = []
- def __len__(self):
-  return len(self._deferred)
+  self.waiting = []
  def takes(self, message):
   starter = self._lifecycle.client
   started = starter is not None and starter.connection in self._clients
   may_wait = started and starter not in self._clients and message.method == "roots/list"
   if may_wait:
-   self._deferred.append(message)
+   self.waiting.append(message)
   return may_wait
  def taken_for(self, client):
   starter = self._lifecycle.client
   if starter is None or starter.connection is not client.connection:
    return []
-  taken, self._deferred = self._deferred, []
+  taken, self.waiting = self.waiting, []
   return taken
  def withdraw(self, key):
-  self._deferred = [one for one in self._deferred if one.id != key]
+  self.waiting = [one for one in self.waiting if one.id != key]
  def clear(self):
-  self._deferred.clear()
+  self.waiting.clear()
 """,
     "servers.server_requests": r"""
 from collections import Counter
@@ -8595,10 +8589,11 @@ class ServerRequests:
   self.late = LateCalls(connection.effects)
  @property
  def are_open(self):
-  return bool(len(self.open) or self.held)
+  return bool(self.open.pending or self.held)
  @property
  def _is_full(self):
-  return len(self.open) + len(self.held) + len(self.deferred) >= MAXIMUM_OPEN_REQUESTS
+  asked = len(self.open.pending) + len(self.held) + len(self.deferred.waiting)
+  return asked >= MAXIMUM_OPEN_REQUESTS
  def receive(self, message):
   if message.method == "ping":
    self._connection.send(result(message.id_text, "{}"))
@@ -8652,7 +8647,7 @@ class ServerRequests:
    return False
   return True
  def _at_work(self, calls):
-  asked = Counter(one.client for one in self.open)
+  asked = Counter(one.client for one in self.open.pending)
   own = Counter(call.client for call in calls)
   return [call for call in calls if own[call.client] > asked[call.client]]
  def _owner(self):
@@ -8691,20 +8686,23 @@ class ServerRequests:
  def holds_back(self, call):
   if self._lifecycle.era != LEGACY:
    return False
-  now, party = self._connection.effects.clock(), call.client.party
-  if self._instances.owners(self._connection.child):
+  if self._instances.own and self._instances.owners(self._connection.child):
    self.first_calls.forget()
+  if not (self.first_calls.alone or self.held or self.open.pending):
+   return False
+  now, party = self._connection.effects.clock(), call.client.party
   if self.first_calls.holds_back(call, now):
    return True
   if self.held:
    in_hand = self._connection.calls.values()
    return party not in {one.client.party for one in in_hand}
-  in_calls = [one for one in self.open if one.message.method in ASKED_IN_CALLS]
+  in_calls = [one for one in self.open.pending if one.message.method in ASKED_IN_CALLS]
   foreign = [one for one in in_calls if one.client.party is not party]
   self.open.limit(foreign, now)
   return bool(foreign)
  def sent(self, call):
-  if self._lifecycle.era == LEGACY and can_be_asked(call.client):
+  client = call.client
+  if client.capabilities and self._lifecycle.era == LEGACY and can_be_asked(client):
    effects = self._connection.effects
    self.first_calls.note(call, effects.clock())
    effects.arm(self.first_calls.until)
@@ -8739,7 +8737,7 @@ class ServerRequests:
    return
   self.deferred.withdraw(key)
   self.held = [one for one in self.held if one.message.id != key]
-  found = [asked for asked in self.open if asked.message.id == key]
+  found = [asked for asked in self.open.pending if asked.message.id == key]
   if found:
    self.open.end(found[-1], message.params_text)
  def hand_over(self, client):
@@ -8758,7 +8756,7 @@ class ServerRequests:
   self.deferred.clear()
   self.held = []
   self.first_calls, self.late = FirstCalls(), LateCalls(self._connection.effects)
-  for asked in [*self.open]:
+  for asked in [*self.open.pending]:
    self.open.end(asked)
 """,
     "servers.unmatched": r"""
@@ -8799,28 +8797,59 @@ def wrong_id(message):
  return f"with the id {message.id_text[:SHOWN_ID]}, which no request has had"
 
 class AnsweredNotifications:
- __slots__ = ("_has_answered", "_unanswered")
+ __slots__ = ("_has_answered", "unanswered")
  def __init__(self):
   self._has_answered = False
-  self._unanswered = 0
+  self.unanswered = 0
  def told(self, method):
   is_one = method is not None and method.startswith("notifications/")
   if method == INITIALIZED or (is_one and self._has_answered):
-   self._unanswered += 1
+   self.unanswered += 1
  def settled(self):
   if not self._has_answered:
-   self._unanswered = 0
+   self.unanswered = 0
  def takes(self, message):
   if message.is_error:
    is_named = "notifications/" in message.raw("error").replace("\\/", "/")
    may_be = message.code in (METHOD_NOT_FOUND, INVALID_REQUEST)
   else:
    is_named, may_be = False, not message.value("result")
-  if not is_named and not (may_be and self._unanswered):
+  if not is_named and not (may_be and self.unanswered):
    return False
   self._has_answered = True
-  self._unanswered = max(self._unanswered - 1, 0)
+  self.unanswered = max(self.unanswered - 1, 0)
   return True
+""",
+    "servers.withheld": r"""
+from ..lists.catalogue import SKILLS, TEMPLATES
+from ..messages.protocol import METHODS, OTHER
+from ..plan.uri_templates import fits, folder_of, lies_in
+
+class Withheld:
+ def __init__(self, catalogue, server, reasons):
+  self._catalogue = catalogue
+  self._server = server
+  self.kind = catalogue.kind
+  named = self.kind.key == "name"
+  self.reasons = {
+   name: reason
+   for item, reason in reasons.items()
+   for name in ((item.exposed, item.portable) if named else (item.original,))
+  }
+ def reason(self, method, name):
+  is_meant = self.kind.name in METHODS.get(method, OTHER).lists
+  for withheld, reason in self.reasons.items() if is_meant else ():
+   if name == withheld or self._is_part(name, withheld):
+    return reason
+  return None
+ def _is_part(self, uri, withheld):
+  if self.kind is TEMPLATES:
+   return fits(withheld, uri)
+  if self.kind is not SKILLS or not lies_in(uri, folder_of(withheld)):
+   return False
+  served = [folder_of(item.original) for item in self._catalogue.served(self._server)]
+  around = [folder for folder in served if lies_in(uri, folder)]
+  return all(len(folder) <= len(folder_of(withheld)) for folder in around)
 """,
     "stdio.call_log": r"""
 import os
@@ -9165,8 +9194,12 @@ class Engine:
    if effects.is_urgent:
     reached |= self.perform()
   reached |= self.perform()
-  sinks = [self._sinks[peer] for peer in reached if peer in self._sinks]
-  return [sink for sink in sinks if not sink.has_room()]
+  unread = []
+  for peer in reached:
+   sink = self._sinks.get(peer)
+   if sink is not None and not sink.has_room():
+    unread.append(sink)
+  return unread
  def _tick(self):
   while self.core.alarm <= monotonic():
    self.perform(self.core.tick())
@@ -10628,7 +10661,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_241c1328", RUNTIME, globals())
+embed("_mcpagg_5e8395b5", RUNTIME, globals())
 
 PLAN = {
     "name": "mcp",

@@ -16,7 +16,7 @@ from clock import LIMIT, skipping
 from wire import STUB, TIMEOUT, events, started, stub_entry
 
 from mcpagg.command.cli import main
-from mcpagg.passes.discovery import kept
+from mcpagg.passes.discovery import cache
 
 pytestmark = pytest.mark.skipif(
     not os.path.isdir("/proc/self"), reason="needs Linux's /proc, to see what was started"
@@ -144,7 +144,7 @@ def test_a_second_run_asks_only_what_failed(
     monkeypatch.setenv("SOME_WORD", "another-value")
     assert main(command) == 4
     assert starts()[0] == 2 * first[0]
-    monkeypatch.setattr(kept, "KEPT_SECONDS", -1.0)
+    monkeypatch.setattr(cache, "CACHE_SECONDS", -1.0)
     assert main(command) == 4
     assert starts()[0] == 3 * first[0]
     monkeypatch.undo()

@@ -241,7 +241,7 @@ def test_a_child_that_does_not_know_its_list_has_none_and_is_told() -> None:
 def test_what_is_wrong_with_another_list_costs_no_tool_and_is_told(
     monkeypatch: pytest.MonkeyPatch, log: Path
 ) -> None:
-    monkeypatch.setattr("mcpagg.passes.discovery.collector.OTHERS", LIMIT)
+    monkeypatch.setattr("mcpagg.passes.discovery.probe.OTHERS", LIMIT)
     broken = {"error": {"code": -32603, "message": "broken"}}
     answers = {"prompts/list": broken, "resources/list": None, "resources/templates/list": "{}"}
     capabilities: Json = {"tools": {}, "prompts": {}, "resources": {}}
@@ -321,7 +321,7 @@ def test_a_list_that_is_late_is_waited_for(
     first: list[str], log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for patience in ("HINT", "LONGEST"):
-        monkeypatch.setattr(f"mcpagg.passes.discovery.collector.{patience}", LIMIT)
+        monkeypatch.setattr(f"mcpagg.passes.discovery.probe.{patience}", LIMIT)
     late = [{"sleep": 0.1}, {"tools": ["a", "b", "c"]}, {"notify": CHANGED}]
     steps = {"after notifications/initialized": [{"background": late}]}
     # The second start is given as long as the list took to come to rest in the first.

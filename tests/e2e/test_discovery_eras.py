@@ -27,9 +27,9 @@ from wire import (
 
 from mcpagg.command.cli import main
 from mcpagg.passes.config import read_config
-from mcpagg.passes.discovery.collector import MODERN_SECONDS, UNSPOKEN
 from mcpagg.passes.discovery.discovery import discover
 from mcpagg.passes.discovery.inquiry import RELAYED
+from mcpagg.passes.discovery.probe import MODERN_SECONDS, UNSPOKEN
 from mcpagg.passes.emission.recorded import read_contents
 from mcpagg.problems import ChildFault, Problem
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
@@ -62,7 +62,7 @@ def both_entry(shows: str = "refusal", **options: Any) -> Json:
     return {"command": MODERN_STUB[0], "args": [*MODERN_STUB[1:-1], script, given]}
 
 
-def of_both(shows: str = "refusal", **options: Any) -> tuple[ChildSnapshot, list[str]]:
+def recorded_era(shows: str = "refusal", **options: Any) -> tuple[ChildSnapshot, list[str]]:
     """Discover a server that speaks both eras; return what is recorded, and the warnings."""
     snapshot, warnings = survey({"both": both_entry(shows, **options)})
     return snapshot.children[0], [warning.what for warning in warnings]
@@ -155,7 +155,7 @@ def test_a_server_of_the_sdk_is_recorded_in_both_eras() -> None:
 
 @pytest.mark.parametrize("shows", ["refusal", "answer"])
 def test_one_that_shows_that_it_speaks_both_is_asked_in_both(shows: str, log: Path) -> None:
-    found, warnings = of_both(
+    found, warnings = recorded_era(
         shows, log=str(log), legacy={"capabilities": {"tools": {}, "logging": {}}}
     )
     assert asked(log) == [
@@ -215,7 +215,7 @@ def test_one_that_leaves_the_question_open_is_waited_for_a_second(log: Path) -> 
     ],
 )
 def test_what_fails_without_a_handshake_is_legacy(modern: Json) -> None:
-    found, warnings = of_both(modern=modern)
+    found, warnings = recorded_era(modern=modern)
     assert (found.protocols, names(found), warnings) == ((LEGACY,), ["echo"], [])
 
 
@@ -238,9 +238,9 @@ def test_one_behind_a_url_is_asked_without_a_session(status: int) -> None:
 
 
 def test_lists_that_differ_are_served_in_one_era() -> None:
-    found, warnings = of_both(modern={"tools": ["echo", "more"]})
+    found, warnings = recorded_era(modern={"tools": ["echo", "more"]})
     assert (found.protocols, names(found), warnings) == ((MODERN,), ["echo", "more"], [])
-    found, warnings = of_both(legacy={"tools": ["echo", "more"]})
+    found, warnings = recorded_era(legacy={"tools": ["echo", "more"]})
     assert (found.protocols, names(found)) == ((LEGACY,), ["echo", "more"])
     assert warnings == [
         "server 'both' lists the tool 'more' only after a handshake, so all clients are served "
@@ -270,7 +270,7 @@ def test_one_that_also_knows_a_handshake_is_asked_in_all_of_them(log: Path) -> N
 
 
 def test_one_that_goes_by_its_first_message_is_asked_in_both(log: Path) -> None:
-    found, warnings = of_both("opening", log=str(log))
+    found, warnings = recorded_era("opening", log=str(log))
     assert (found.protocols, names(found), warnings) == ((MODERN, LEGACY), ["echo"], [])
     assert asked(log) == [
         *("initialize", "initialize", "notifications/initialized", "tools/list"),

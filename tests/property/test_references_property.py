@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpagg.passes.config.findings import Place
+from mcpagg.passes.config.places import Place
 from mcpagg.passes.config.variables import ClientVariables
 from mcpagg_runtime.launch.launch import Location
 from mcpagg_runtime.launch.variables import parse_env_file, references, resolve

@@ -12,7 +12,7 @@ from core import World, enveloped, plan, request, tool
 
 from mcpagg.options import Options
 from mcpagg.passes.config import read_config
-from mcpagg.passes.discovery.eras import of_both
+from mcpagg.passes.discovery.inquiry import recorded_era
 from mcpagg.passes.emission.recorded import Contents
 from mcpagg.passes.environment.relocation import launch_rows
 from mcpagg.passes.linking.linking import Linked, link
@@ -43,7 +43,7 @@ def plain(*tools: Json, **facts: Any) -> ChildSnapshot:
 def both() -> ChildSnapshot:
     """Return what is recorded of a server that declares other things in each of its eras."""
     old = shaken(tool("t"), capabilities=PLAIN)
-    return of_both(old, plain(tool("t"), capabilities=WATCHED))[0]
+    return recorded_era(old, plain(tool("t"), capabilities=WATCHED))[0]
 
 
 # --- What is recorded ---------------------------------------------------------------------------
@@ -65,7 +65,7 @@ def test_equal_lists_are_recorded_without_a_handshake_and_its_version_beside() -
         hints={"ttlMs": 5},
     )
     said = {"protocolVersion": LEGACY, "capabilities": PLAIN}
-    assert of_both(old, new) == (replace(new, handshake=said, conditional=frozenset("b")), [])
+    assert recorded_era(old, new) == (replace(new, handshake=said, conditional=frozenset("b")), [])
 
 
 @pytest.mark.parametrize(
@@ -85,12 +85,12 @@ def test_equal_lists_are_recorded_without_a_handshake_and_its_version_beside() -
 def test_other_lists_that_lack_nothing_are_recorded_alone(
     old: ChildSnapshot, new: ChildSnapshot
 ) -> None:
-    assert of_both(old, new) == (new, [])
+    assert recorded_era(old, new) == (new, [])
 
 
 def test_what_lists_less_without_a_handshake_is_served_with_one() -> None:
     old = shaken(tool("a"), prompts=({"name": "p"},))
-    assert of_both(old, plain(tool("a"), tool("b"))) == (
+    assert recorded_era(old, plain(tool("a"), tool("b"))) == (
         old,
         [
             "lists the prompt 'p' only after a handshake, so all clients are served in "

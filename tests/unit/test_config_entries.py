@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from configs import ENTRY, FOLDER, entry, entry_refusal, read, refusal, warnings_of
 
-from mcpagg.passes.config.findings import where
+from mcpagg.passes.config.places import where
 from mcpagg.spec import OAuth
 from mcpagg_runtime.launch.launch import Location
 

@@ -13,8 +13,8 @@ import pytest
 from mcpagg.command import console
 from mcpagg.command.console import NEWS_SECONDS, Console
 from mcpagg.passes.discovery import inquiry
-from mcpagg.passes.discovery.conversation import Fault
 from mcpagg.passes.discovery.discovery import INSTALLING, Awaited, discover
+from mcpagg.passes.discovery.probe_connection import ServerFault
 from mcpagg.problems import ChildFault, ConfigError, Problem
 from mcpagg.spec import ProxySpec, ServerSpec
 from mcpagg_runtime.processes.reasons import telling
@@ -159,7 +159,7 @@ class Crowd:
         with self._lock:
             self._now -= 1
         self._full.wait()
-        raise Fault("is not wanted")
+        raise ServerFault("is not wanted")
 
 
 def test_package_managers_install_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

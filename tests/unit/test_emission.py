@@ -62,7 +62,7 @@ def test_the_decided_part_is_as_it_was_reviewed(case: Path) -> None:
 def test_the_digest_in_the_header_is_of_the_runtime(case: Path) -> None:
     sections = cut(emitted(case))
     assert sections is not None
-    assert sections.stock.startswith(f"{runtime_digest()} (mcpagg {sections.compiler}")
+    assert sections.runtime_line.startswith(f"{runtime_digest()} (mcpagg {sections.compiler}")
 
 
 def test_every_function_knows_its_line_of_the_file(tmp_path: Path) -> None:

@@ -195,13 +195,13 @@ def test_a_page_of_two_servers_is_listed_twice_unless_one_hides_it() -> None:
         "ui://a/w/main.html": ("a", page),
         "ui://b/w/main.html": ("b", page),
     }
-    assert (set(tables.told_apart), warnings) == ({"resources"}, [])
+    assert (set(tables.prefixed_kinds), warnings) == ({"resources"}, [])
     tables, warnings = linked(*children, hide={"a": [page]})
     assert tables.routes["resources"] == {page: ("b",)}
-    assert (tables.told_apart, warnings) == (frozenset(), [])
+    assert (tables.prefixed_kinds, warnings) == (frozenset(), [])
 
 
 def test_a_page_that_no_list_has_is_told_apart_too() -> None:
     shows: Json = {"name": "t", "_meta": {"ui": {"resourceUri": "ui://w"}}, "inputSchema": {}}
     tables, _ = linked(*(ChildSnapshot(name, LEGACY, tools=(shows,)) for name in "ab"))
-    assert tables.told_apart == {"tools"}
+    assert tables.prefixed_kinds == {"tools"}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mcpagg.passes.discovery.collector import merged_hints
+from mcpagg.passes.discovery.probe import merged_hints
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
 from mcpagg_runtime.messages.message import failure
 from mcpagg_runtime.servers.lifecycle import knows_no_handshake, speaks_modern

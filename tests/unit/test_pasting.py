@@ -23,7 +23,7 @@ PATH = "/opt/brew/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 
 
 def start(tmp_path: Path) -> Start:
-    rows = compilation({"a": ENTRY}, tool()).made_of.rows
+    rows = compilation({"a": ENTRY}, tool()).data.rows
     environ = {"SOME_TOKEN": TOKEN, "OTHER": "x", "PATH": "/usr/bin:/bin", "HOME": "/home/u"}
     found = start_of("all of it", tmp_path / "server.py", rows, environ, minimal=False)
     return found._replace(path=PATH)
@@ -73,7 +73,7 @@ def test_every_client_has_its_form() -> None:
 
 
 def test_what_needs_nothing_has_no_variables(tmp_path: Path) -> None:
-    rows = compilation({"a": {"command": "sh"}}, tool()).made_of.rows
+    rows = compilation({"a": {"command": "sh"}}, tool()).data.rows
     found = start_of("all", tmp_path / "server.py", rows, {"PATH": "/bin"}, minimal=False)
     [line] = to_paste(found, "", "", {})
     start, _, text = line.partition(": ")

@@ -14,7 +14,7 @@ from mcpagg.options import Options, Source
 from mcpagg.passes.config import read_config
 from mcpagg.passes.environment.relocation import launch_rows
 from mcpagg.passes.linking.linking import Subset, link
-from mcpagg.passes.linking.overlays import as_listed, idle, merged, patches
+from mcpagg.passes.linking.overlays import merged, patches, unused_overlays, with_overlays
 from mcpagg.passes.linking.profiles import subsets
 from mcpagg.problems import ConfigError
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
@@ -177,7 +177,7 @@ def test_an_overlay_is_a_merge_patch_of_one_tool() -> None:
     child = ChildSnapshot("db", VERSION, tools=(own, tool("drop")))
     overlay = {"description": "New.", "title": None, "_meta": {"anthropic/alwaysLoad": True}}
     spec = spec_of(config(overlays={"db:query": overlay}))
-    listed = as_listed(spec, Snapshot((child, WEB)))
+    listed = with_overlays(spec, Snapshot((child, WEB)))
     assert listed.children == (
         ChildSnapshot(
             "db",
@@ -211,11 +211,11 @@ def test_a_merge_patch_does_what_its_rfc_says(value: Any, patch: Any, result: An
 def test_an_overlay_of_what_is_not_there_is_an_error_unless_its_server_is_left_out() -> None:
     spec = spec_of(config(overlays={"db:qurey": {}, "web:fetch": {}}))
     with pytest.raises(ConfigError) as caught:
-        as_listed(spec, Snapshot((DB,)))
+        with_overlays(spec, Snapshot((DB,)))
     assert [str(problem) for problem in caught.value.problems] == [
         "mcpagg.overlays[\"db:qurey\"]: 'db' has no tool 'qurey'; did you mean `db:query`?"
     ]
-    assert as_listed(spec, Snapshot((WEB,))) == Snapshot((WEB,))
+    assert with_overlays(spec, Snapshot((WEB,))) == Snapshot((WEB,))
 
 
 def test_an_overlay_of_a_hidden_tool_is_a_warning_unless_a_composite_tool_shows_it() -> None:
@@ -225,7 +225,7 @@ def test_an_overlay_of_a_hidden_tool_is_a_warning_unless_a_composite_tool_shows_
         rows = launch_rows(spec, Path("/"))
         rows["db"]["hide"] = ["d*"]
         linked, _ = link(spec, rows, snapshot, Options())
-        return [str(warning) for warning in idle(spec, snapshot, linked)]
+        return [str(warning) for warning in unused_overlays(spec, snapshot, linked)]
 
     assert warned({}) == [
         "mcpagg.overlays[\"db:drop\"]: 'drop' of 'db' is hidden, so nobody is shown this; "

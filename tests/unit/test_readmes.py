@@ -12,13 +12,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 RUNTIME = ROOT / "templates" / "mcpagg_runtime"
+COMPILER = ROOT / "compiler" / "mcpagg"
 CODE = ("templates/mcpagg_runtime", "compiler/mcpagg", "tests")
 
 FOLDERS = ("templates/*.md", "compiler/*.md", "tests/**/*.md", "generated/*.md", "*.md")
 """Where pages are."""
-
-WRAPPED = ("templates/*.md",)
-"""Pages that keep LONGEST_PAGE and LONGEST_LINE."""
 
 LONGEST_PAGE = 320
 LONGEST_LINE = 100
@@ -44,6 +42,9 @@ LINK = re.compile(r"\]\(([^)#:]*)(?:#([^)]*))?\)")
 
 FOLDER = re.compile(r"^\*\*(\w+)/\*\* (.*?)\n\n(.*?)(?=^\*\*\w+/\*\*|^#|\Z)", re.M | re.S)
 """What the map says of a folder: its name, what it is about, a line for each module."""
+
+PART = re.compile(r"^\*\*([\w/]+)/\*\*.*\n\n((?:[- ] .*\n)+)", re.MULTILINE)
+"""What the map of the compiler says of a folder: its path, its modules."""
 
 LISTED = re.compile(r"^- `(\w+)`(°?) \S.*$", re.MULTILINE)
 """A module in the map, and whether it does I/O."""
@@ -103,9 +104,8 @@ def members() -> set[tuple[str, str]]:
 def modules() -> dict[str, set[str]]:
     """Return {folder of the runtime: its modules}."""
     return {
-        folder.name: {path.stem for path in folder.glob("*.py")} - {"__init__"}
-        for folder in RUNTIME.iterdir()
-        if folder.is_dir() and not folder.name.startswith("_")
+        init.parent.name: {path.stem for path in init.parent.glob("*.py")} - {"__init__"}
+        for init in RUNTIME.glob("*/__init__.py")
     }
 
 
@@ -203,6 +203,28 @@ def test_the_modules_that_keep_a_bound_are_there(page: str) -> None:
         assert {name.rpartition("/")[2] for name in re.findall(r"`([^`]+)`", cell)} <= known
 
 
+# The map of the compiler
+
+
+def test_every_module_of_the_compiler_is_in_its_folder() -> None:
+    shown = {
+        folder: {
+            name
+            for line in listed.splitlines()
+            if line.startswith("- ")
+            for name in re.findall(r"`(\w+)`", line.partition(":")[0])
+        }
+        for page in pages(("compiler/*.md",))
+        for folder, listed in PART.findall(read(page))
+    }
+    there: dict[str, set[str]] = {}
+    for path in COMPILER.rglob("*.py"):
+        if not path.stem.startswith("_"):
+            folder = path.parent.relative_to(COMPILER).as_posix()
+            there.setdefault(COMPILER.name if folder == "." else folder, set()).add(path.stem)
+    assert shown == there
+
+
 # Their size
 
 
@@ -212,12 +234,12 @@ def paragraphs(page: str) -> list[str]:
     return [line for line in text.splitlines() if not line.startswith("|")]
 
 
-@pytest.mark.parametrize("page", pages(WRAPPED))
+@pytest.mark.parametrize("page", PAGES)
 def test_a_page_is_no_longer_than_one_reads(page: str) -> None:
     assert len(read(page).splitlines()) <= LONGEST_PAGE
 
 
-@pytest.mark.parametrize("page", pages(WRAPPED))
+@pytest.mark.parametrize("page", PAGES)
 def test_lines_are_wrapped(page: str) -> None:
     """A long word, such as the name of a test, may stand alone in its line."""
     long = [line for line in paragraphs(page) if len(line) > LONGEST_LINE]

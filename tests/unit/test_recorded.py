@@ -10,10 +10,10 @@ from compilations import compilation, tool
 
 from mcpagg.passes.emission.recorded import (
     asked_servers,
-    check_known,
+    check_recorded,
     combined,
-    new_names,
     read_contents,
+    renamed_servers,
 )
 from mcpagg.problems import ConfigError
 from mcpagg.snapshot import ChildSnapshot, Snapshot
@@ -70,7 +70,7 @@ def test_a_name_to_refresh_that_no_server_has_is_refused_with_those_that_there_a
 def test_a_server_with_another_name_is_known_by_how_it_is_started(
     before: dict[str, Any], now: dict[str, Any], names: dict[str, str]
 ) -> None:
-    assert new_names(before, now) == names
+    assert renamed_servers(before, now) == names
 
 
 def test_what_was_not_asked_is_what_it_was() -> None:
@@ -89,9 +89,9 @@ def test_what_failed_is_kept_and_named_until_it_is_asked_again() -> None:
 
 
 def test_a_server_that_is_neither_asked_nor_recorded_is_named() -> None:
-    check_known(spec("a", "b", "c"), {"c"}, snapshot("a", failed=("b",)), "server.py", "…")
+    check_recorded(spec("a", "b", "c"), {"c"}, snapshot("a", failed=("b",)), "server.py", "…")
     with pytest.raises(ConfigError, match=r"mcpServers\.b: is not in .* ask it with --refresh b,"):
-        check_known(spec("a", "b"), set(), snapshot("a"), "server.py", "mcpagg-compile …")
+        check_recorded(spec("a", "b"), set(), snapshot("a"), "server.py", "mcpagg-compile …")
 
 
 def test_names_change_everywhere_in_a_snapshot() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mcpagg.options import Source, commands
-from mcpagg.passes.environment.relocation import relocated, way
+from mcpagg.passes.environment.relocation import relative_path, relocated
 from mcpagg.problems import ConfigError
 
 
@@ -71,12 +71,12 @@ def test_a_clients_config_on_another_drive_is_recorded_by_its_name(
 
 
 def test_a_path_that_may_be_long_is_on_the_drive_that_it_names() -> None:
-    assert way(r"\\?\C:\cc", r"C:\cc\cfg.json", ntpath) == "cfg.json"
-    assert way(r"\\?\UNC\host\share", r"\\host\share\x\cfg.json", ntpath) == "x/cfg.json"
+    assert relative_path(r"\\?\C:\cc", r"C:\cc\cfg.json", ntpath) == "cfg.json"
+    assert relative_path(r"\\?\UNC\host\share", r"\\host\share\x\cfg.json", ntpath) == "x/cfg.json"
 
 
 def test_a_way_is_written_with_slashes_and_there_is_none_between_drives() -> None:
-    assert way(r"C:\proj\out", r"C:\proj\cfg.json", ntpath) == "../cfg.json"
+    assert relative_path(r"C:\proj\out", r"C:\proj\cfg.json", ntpath) == "../cfg.json"
     for path in (r"Z:\cfg.json", r"\\host\share\cfg.json"):
         with pytest.raises(ConfigError, match="another drive"):
-            way(r"C:\proj", path, ntpath)
+            relative_path(r"C:\proj", path, ntpath)

@@ -12,7 +12,7 @@ import pytest
 from compilations import compilation
 
 from mcpagg.command.printing import Line
-from mcpagg.passes.emission.recorded import NOTHING, Contents
+from mcpagg.passes.emission.recorded import NO_CONTENTS, Contents
 from mcpagg.review import CLASSES, STRUCTURAL
 from mcpagg.review.changes import Change, compare, summaries
 from mcpagg.review.costs import Cost
@@ -466,7 +466,7 @@ def test_of_two_texts_what_differs_is_shown_with_whole_words_around(
 
 
 def test_a_file_that_does_not_exist_had_nothing() -> None:
-    assert said(NOTHING, BASE) == [
+    assert said(NO_CONTENTS, BASE) == [
         "added server was added with 1 tool",
         "launch server /command was added",
         "added tool t was added",

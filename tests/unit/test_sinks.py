@@ -47,7 +47,7 @@ WAYS = {
     "compiler.command.console": "asks who watches",
     "compiler.command.arguments": "help and usage, through say and show",
     "runtime.tool.commands._read": "help and usage; what it quotes is what the caller typed",
-    "compiler.command.login._Redirect.send": "the browser: a URL that `refuse_unsafe` has let pass",
+    "compiler.command.login._Redirect.open_browser": "a URL that `refuse_unsafe` let pass",
     "compiler.command.login._Redirect._serve": "a page that has no text of anybody's",
     # Logs and documents for programs.
     "runtime.stdio.log_file.open_log_at": "JSON in ASCII; reasons are shown",
@@ -58,7 +58,7 @@ WAYS = {
     "runtime.remote.login": "JSON in ASCII, in the user's state folder, under a digest",
     "compiler.passes.emission.output": "FILE and its other forms, where the user wants them",
     "compiler.command.results": "the same",
-    "compiler.passes.discovery.kept": "the user's cache; no value of a variable",
+    "compiler.passes.discovery.cache": "the user's own cache; no value of a variable: see `survey`",
     # The protocol.
     "runtime.stdio.stdio": "messages",
     "runtime.processes.writer.Writer": "messages, and lines that were made safe",

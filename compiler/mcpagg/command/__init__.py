@@ -1,1 +1,1 @@
-"""The command line: what a run is asked to do, what it says, and what it leaves behind."""
+"""The command line: what a run is asked to do, what it prints, and what it writes."""

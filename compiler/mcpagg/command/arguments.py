@@ -1,4 +1,4 @@
-"""The command line: the options that steer one run, and the parser of all options there are."""
+"""The options that steer one run, and the parser of all options."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mcpagg.options import (
     option,
     options_of,
 )
-from mcpagg.problems import ConfigError, Problem, meant
+from mcpagg.problems import ConfigError, Problem, suggest
 from mcpagg.review import ALWAYS, CLASSES
 
 CONFIG_VARIABLE = "MCP_PROXY_CONFIG_PATH"
@@ -47,7 +47,7 @@ GROUPS = (READ, CHOSEN, BEHAVIOUR, JUDGED, TOLD)
 
 
 class _Report(argparse.Action):
-    """Takes what is to be printed, and apart from that the page that is to be written."""
+    """Sets what `--report` prints, or the page that it writes."""
 
     def __call__(
         self, parser: object, namespace: argparse.Namespace, value: Any, *_: object
@@ -56,7 +56,7 @@ class _Report(argparse.Action):
 
 
 class _Prints(argparse.Action):
-    """Prints something instead of running; what that needs costs more to import than a config."""
+    """Prints something and exits; its imports cost more than reading a config."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         if self.dest == "version":
@@ -72,7 +72,7 @@ class _Prints(argparse.Action):
 
 def _class(text: str) -> str:
     if text not in CLASSES:
-        near = meant(text, CLASSES) or f"choose one of {', '.join(CLASSES)}"
+        near = suggest(text, CLASSES) or f"choose one of {', '.join(CLASSES)}"
         raise argparse.ArgumentTypeError(f"{text!r} is no class of changes; {near}")
     return text
 
@@ -163,41 +163,41 @@ def argument_parser() -> _Parser:
     groups = {name: parser.add_argument_group(name) for name in GROUPS}
     for name, (how, default) in (options_of(Run) | options_of(Options)).items():
         flags = how.flags or (flag_of(name),)
-        groups[how.group].add_argument(*flags, **_as_argparse_has_it(name, how, default))
+        groups[how.group].add_argument(*flags, **_argparse_keywords(name, how, default))
     for flag, what in PRINTED.items():
         groups[TOLD].add_argument(flag, action=_Prints, nargs=0, help=f"print {what}")
     return parser
 
 
-def _as_argparse_has_it(name: str, how: Option, default: Any) -> dict[str, Any]:
+def _argparse_keywords(name: str, how: Option, default: Any) -> dict[str, Any]:
     """Return what argparse is to know of an option, beside its flags."""
     if how.flags == (name,):
-        return {"nargs": "?", "help": how.says}
+        return {"nargs": "?", "help": how.help}
     if default is False:
-        return {"action": "store_true", "help": how.says}
+        return {"action": "store_true", "help": how.help}
     action = how.action or ("append" if isinstance(default, tuple) else "store")
-    metavar, read = how.takes
+    metavar, read = how.value
     more = {"dest": name, "action": action, "type": read, "metavar": metavar}
-    if isinstance(how.says, str):
-        return {**more, "help": how.says}
-    meanings = "; ".join(f"{word}: {meaning}" for word, meaning in how.says.items())
-    return {**more, "type": _one_of(how.says), "metavar": "|".join(how.says), "help": meanings}
+    if isinstance(how.help, str):
+        return {**more, "help": how.help}
+    meanings = "; ".join(f"{word}: {meaning}" for word, meaning in how.help.items())
+    return {**more, "type": _choice_type(how.help), "metavar": "|".join(how.help), "help": meanings}
 
 
-def _one_of(choices: Mapping[str, str]) -> Callable[[str], str]:
+def _choice_type(choices: Mapping[str, str]) -> Callable[[str], str]:
     """Return what takes one of several words, or what one of several globs fits."""
 
     def chosen(text: str) -> str:
         if any(fnmatchcase(text, choice) for choice in choices):
             return text
-        near = meant(text, choices) or f"choose {' or '.join(choices)}"
+        near = suggest(text, choices) or f"choose {' or '.join(choices)}"
         raise argparse.ArgumentTypeError(f"{text!r} is none of its choices; {near}")
 
     return chosen
 
 
 class _Parser(argparse.ArgumentParser):
-    """Prints in a way that never raises, and raises what the rest of the compiler does."""
+    """A parser that raises ConfigError, and prints as the rest of the compiler does."""
 
     def given(self, words: list[str]) -> dict[str, Any]:
         """Return what is given on a command line, by the names of options.
@@ -205,14 +205,14 @@ class _Parser(argparse.ArgumentParser):
         Raises:
             ConfigError: it cannot be understood.
         """
-        found, others = self.parse_known_args(words)
+        namespace, others = self.parse_known_args(words)
         if others:
             raise ConfigError(PROGRAM, [self._unknown(word) for word in others])
-        for name, value in vars(found).items():
+        for name, value in vars(namespace).items():
             # Of `--only=--`, argparse before Python 3.13 makes an empty list.
             if isinstance(value, list) and (not value or [] in value):
                 self.error(f"{flag_of(name)}: '--' is no value")
-        return vars(found)
+        return vars(namespace)
 
     def error(self, message: str) -> NoReturn:
         what = message.removeprefix("argument ")
@@ -222,7 +222,7 @@ class _Parser(argparse.ArgumentParser):
         if not word.startswith("-"):
             return Problem("", f"more than one config is given: {word!r} is one too many")
         flag = word.partition("=")[0]  # the value may be anything, a secret too
-        remedy = meant(flag, self._option_string_actions) or f"see {PROGRAM} --help"
+        remedy = suggest(flag, self._option_string_actions) or f"see {PROGRAM} --help"
         return Problem("", f"there is no option {flag}", remedy)
 
     def _print_message(self, message: str, file: Any = None) -> None:

@@ -1,4 +1,4 @@
-"""The command line: runs the passes, says what came of it, and sets the exit status."""
+"""The command line: runs the passes, prints the outcome, and sets the exit status."""
 
 from __future__ import annotations
 
@@ -9,17 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mcpagg.command.invocation import chosen_source, parse
+from mcpagg.command.invocation import parse, read_source
 from mcpagg.command.printing import give_text, is_terminal, say, show
 from mcpagg.options import PROGRAM, commands
-from mcpagg.problems import (
-    ChildFault,
-    CompileError,
-    ConfigError,
-    InternalFault,
-    Problem,
-    count,
-)
+from mcpagg.problems import ChildFault, CompileError, ConfigError, InternalFault, Problem, count
 
 if TYPE_CHECKING:
     from mcpagg.command.arguments import Run
@@ -66,60 +59,56 @@ def _described(fault: BaseException) -> str:
 
 
 def _run(given: list[str]) -> int:
-    chosen = parse(given)
-    source = chosen_source(chosen)
-    if chosen.login is not None:
-        return _login(source, chosen.login)
-    if chosen.pin:
-        return _pin(source, chosen)
-    if chosen.output is None and not chosen.dry_run and is_terminal(sys.stdout):
+    run = parse(given)
+    source = read_source(run)
+    if run.login is not None:
+        return _login(source, run.login)
+    if run.pin:
+        return _pin(source, run)
+    if run.output is None and not run.dry_run and is_terminal(sys.stdout):
         remedy = "give -o FILE, or -o - for standard output"
         raise ConfigError(PROGRAM, [Problem("", "the proxy would fill this terminal", remedy)])
     from mcpagg.command import results
 
-    file = None if chosen.output in (None, "-") else Path(chosen.output)
-    results.check_targets(file, chosen)
-    if chosen.dry_run:
-        return _dry_run(source, file, chosen)
+    file = None if run.output in (None, "-") else Path(run.output)
+    results.check_targets(file, run)
+    if run.dry_run:
+        return _dry_run(source, file, run)
     from mcpagg.command.console import Console
     from mcpagg.passes.environment.pins import unpinned
     from mcpagg.review.costs import as_table
     from mcpagg.review.lint import shortened
 
-    advised = commands(source, chosen.output or "-")
-    console = Console(source.name, quiet=chosen.quiet, verbose=chosen.verbose)
+    advised = commands(source, run.output or "-")
+    console = Console(source.name, quiet=run.quiet, verbose=run.verbose)
     try:
-        result = _compiled(source, file, advised, chosen, console)
+        result = _compiled(source, file, advised, run, console)
     except CompileError as fault:
         console.tell_failures()  # which may be why
         console.tell_fault(fault)
         return fault.exit_code
-    console.warn(shortened(result.findings, chosen.verbose))
-    config = ["--from", chosen.client] if chosen.client else [source.name]
+    console.warn(shortened(result.findings, run.verbose))
+    config = ["--from", run.client] if run.client else [source.name]
     pin = "" if source.name == "-" else shlex.join([PROGRAM, *config, "--pin"])
-    console.warn([*unpinned(result.pins, each=chosen.verbose, command=pin)])
-    if not (chosen.quiet or chosen.check):
+    console.warn([*unpinned(result.pins, each=run.verbose, command=pin)])
+    if not (run.quiet or run.check):
         say("\n".join(as_table(result.costs, result.profiles)))
     console.tell_failures()
-    if chosen.page:
-        results.write_page(Path(chosen.page), file, result, chosen)
-    if chosen.sbom:
-        results.write_bill(Path(chosen.sbom), result)
-    if file is not None and chosen.check:
-        results.compare(file, result, chosen, advised.again)
+    if run.page:
+        results.write_page(Path(run.page), file, result, run)
+    if run.sbom:
+        results.write_bill(Path(run.sbom), result)
+    if file is not None and run.check:
+        results.compare(file, result, run, advised.again)
     elif file is not None:
-        results.write_file(file, result, chosen)
+        results.write_file(file, result, run)
     else:
         give_text(result.text)
     return 0
 
 
 def _compiled(
-    source: Source,
-    file: Path | None,
-    advised: Commands,
-    chosen: Run,
-    console: Console,
+    source: Source, file: Path | None, advised: Commands, run: Run, console: Console
 ) -> Compilation:
     """Compile; a fault is reported in the form that is asked for, too."""
     from mcpagg.compiling import compile_proxy
@@ -130,19 +119,19 @@ def _compiled(
         environ=os.environ,
         file=file,
         commands=advised,
-        refresh=() if chosen.offline else chosen.refresh or None,
-        check=chosen.check,
-        against=Path(chosen.against) if chosen.against else None,
-        key=chosen.sign,
+        refresh=() if run.offline else run.refresh or None,
+        check=run.check,
+        against=Path(run.against) if run.against else None,
+        key=run.sign,
         listener=console,
-        verbose=chosen.verbose,
+        verbose=run.verbose,
     )
     try:
         return compile_proxy(job)
     except CompileError as fault:
         from mcpagg.review.report import print_fault
 
-        print_fault(str(file), fault, chosen.report)
+        print_fault(str(file), fault, run.report)
         raise
 
 
@@ -156,7 +145,7 @@ def _login(source: Source, name: str) -> int:
     return 0
 
 
-def _pin(source: Source, chosen: Run) -> int:
+def _pin(source: Source, run: Run) -> int:
     """Say which versions to write, or write them; a server that fails has none."""
     from mcpagg.command.console import Console
     from mcpagg.compiling import find_versions, with_versions
@@ -164,10 +153,10 @@ def _pin(source: Source, chosen: Run) -> int:
     from mcpagg.passes.emission.output import write
     from mcpagg.passes.environment.pins import lines
 
-    console = Console(source.name, quiet=chosen.quiet, verbose=chosen.verbose)
-    job = Job(source=source, environ=os.environ, listener=console, verbose=chosen.verbose)
+    console = Console(source.name, quiet=run.quiet, verbose=run.verbose)
+    job = Job(source=source, environ=os.environ, listener=console, verbose=run.verbose)
     pins, failed = find_versions(job)
-    if chosen.yes:
+    if run.yes:
         text, left = with_versions(job, pins)
         file = Path(source.name)
         write(file, text, file.stat().st_mode & 0o777)
@@ -180,26 +169,26 @@ def _pin(source: Source, chosen: Run) -> int:
     return ChildFault.exit_code if failed else 0
 
 
-def _dry_run(source: Source, file: Path | None, chosen: Run) -> int:
+def _dry_run(source: Source, file: Path | None, run: Run) -> int:
     from mcpagg.command.console import Console
     from mcpagg.compiling import dry_run
     from mcpagg.passes.environment.pins import unpinned
     from mcpagg.review.dry_run import as_json, as_text, errors_as_json
 
     try:
-        run = dry_run(source, os.environ, file)
+        outcome = dry_run(source, os.environ, file)
     except ConfigError as problem:
-        if chosen.report == "json":
+        if run.report == "json":
             give_text(errors_as_json(problem))
             return problem.exit_code
         raise
-    if chosen.report == "json":
-        give_text(as_json(run))
+    if run.report == "json":
+        give_text(as_json(outcome))
     else:
-        show(as_text(run))
-        warnings = [*run.warnings, *unpinned(run.pins, each=chosen.verbose)]
-        paths = [server.path for server in run.spec.servers]
-        Console(source.name, verbose=chosen.verbose).warn(warnings, paths)
-    if run.fault is not None:
-        raise run.fault
+        show(as_text(outcome))
+        warnings = [*outcome.warnings, *unpinned(outcome.pins, each=run.verbose)]
+        paths = [server.path for server in outcome.spec.servers]
+        Console(source.name, verbose=run.verbose).warn(warnings, paths)
+    if outcome.fault is not None:
+        raise outcome.fault
     return 0

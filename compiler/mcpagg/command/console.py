@@ -1,4 +1,4 @@
-"""Tells people how a compilation goes: what is odd, who is awaited, who failed."""
+"""Prints how a compilation goes: warnings, the servers that are awaited, those that failed."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from mcpagg.passes.discovery.discovery import Awaited
 
 NEWS_SECONDS = 10.0
-"""How often it is told who is awaited, where nobody sees a line that changes."""
+"""How often the awaited servers are printed where there is no terminal to rewrite a line of."""
 
 
 class Console(Listener):
-    """Tells what comes of a config; `quiet` leaves out what is no warning, `verbose` folds none.
+    """Prints what comes of a config: with `quiet` only warnings, with `verbose` each by itself.
 
-    The config's name stands once, in front of all that concerns it.
+    The config's name is printed once, before all that concerns it.
     """
 
     def __init__(
@@ -40,32 +40,32 @@ class Console(Listener):
         self._watched = is_terminal(sys.stderr)
         self._is_named = False
         self._told = now()
-        """When it was last told who is awaited, or what came of one."""
+        """When something was printed last."""
         self._failures: tuple[Line, ...] = ()
 
     def warn(self, problems: Sequence[Problem], servers: Collection[str] = ()) -> None:
-        """Tell warnings, those that say the same of one key of several servers as one."""
-        shown = problems if self._verbose else folded(problems, servers)
-        self._tell([Line(f"  warning: {problem}") for problem in shown])
+        """Print warnings; those that are alike for one key of several servers are one line."""
+        warnings = problems if self._verbose else folded(problems, servers)
+        self._tell([Line(f"  warning: {problem}") for problem in warnings])
 
     def failed(self, failures: Sequence[Problem], advice: str) -> None:
-        """Keep what is told last: see `tell_failures`."""
+        """Keep the failures, which are printed last: see `tell_failures`."""
         self._failures = tuple(failure_lines(failures, advice))
 
     def tell_failures(self) -> None:
-        """Tell which servers failed, if any did."""
         self._tell(self._failures)
         self._failures = ()
 
     def tell_fault(self, fault: CompileError) -> None:
-        """Tell why there is no outcome."""
+        """Print why the compilation failed."""
         if fault.source != self._source:
             Console(fault.source).tell_fault(fault)
         elif isinstance(fault, ChildFault) and fault.advice:
             self._tell([*failure_lines(fault.problems, fault.advice)])
         elif self._is_named or len(fault.problems) > 1:
             heading = Line(f"{count(len(fault.problems), 'error')}:", "grave")
-            lines = [Line(f"  {line}") for one in fault.problems for line in str(one).split("\n")]
+            texts = "\n".join(map(str, fault.problems)).split("\n")
+            lines = [Line(f"  {text}") for text in texts]
             self._tell([heading, *lines, *([Line(f"  {fault.advice}")] if fault.advice else [])])
         else:
             say(str(fault))
@@ -73,13 +73,12 @@ class Console(Listener):
                 say(f"{fault.source}: {fault.advice}")
 
     def progress(self, server: str, text: str) -> None:
-        """Tell what came of a server, or of all."""
         if not self._quiet or not server:
             style = "removed" if text.startswith("failed") else ""
             self._tell([Line(f"  {server}: {text}" if server else text, style)], named=False)
 
     def waiting(self, awaited: Sequence[Awaited]) -> None:
-        """Tell who is awaited: in a line that changes, else from time to time."""
+        """Print the awaited servers: on one line of a terminal, else from time to time."""
         if self._quiet:
             return
         if self._watched:
@@ -100,7 +99,7 @@ class Console(Listener):
 
 
 def failure_lines(failures: Sequence[Problem], advice: str) -> Iterator[Line]:
-    """Yield which servers failed and why, and what helps."""
+    """Yield the failed servers with the reason of each, and what helps."""
     yield Line(f"{count(len(failures), 'server')} failed:", "grave")
     for failure in failures:
         first, *rest = str(failure).split("\n")
@@ -110,12 +109,13 @@ def failure_lines(failures: Sequence[Problem], advice: str) -> Iterator[Line]:
 
 
 def _waiting(awaited: Sequence[Awaited]) -> str:
-    """Say who is awaited, the longest first, and what they have said last."""
-    started = [one for one in awaited if one.seconds is not None]
+    """Return the awaited servers, the longest first, with the last line of each."""
+    started = [server for server in awaited if server.seconds is not None]
     texts = []
-    for one in sorted(started, key=lambda one: -(one.seconds or 0)):
-        said = one.said()
-        texts.append(f"{one.name} ({one.seconds:.0f} s{'; ' if said else ''}{said})")
+    for server in sorted(started, key=lambda server: -(server.seconds or 0)):
+        last_line = server.last_line()
+        seconds = f"{server.seconds:.0f} s"
+        texts.append(f"{server.name} ({'; '.join(filter(None, (seconds, last_line)))})")
     if later := len(awaited) - len(started):
         texts.append(f"{later} more after them")
     return f"  waiting for {len(awaited)}: {', '.join(texts)}"

@@ -1,4 +1,4 @@
-"""What one run of the compiler is asked to do: what is given, and what FILE records of options.
+"""What one run is asked to do: by the command line, and by the options that FILE records.
 
 An emitted file records the options that it was compiled with. `--check`, `--offline` and
 `--refresh` take all of them from the file; an option that is given replaces the recorded one, and
@@ -32,22 +32,22 @@ def parse(words: list[str]) -> Run:
         ConfigError: they cannot be understood, or need a file and there is none.
     """
     given = argument_parser().given(words)
-    asked = Run.of(given)
-    if asked.check or asked.offline or asked.refresh or (asked.login and asked.output):
-        return Run.of(_with_recorded(asked, given))
-    return asked
+    run = Run.of(given)
+    if run.check or run.offline or run.refresh or (run.login and run.output):
+        return Run.of(_with_recorded(run, given))
+    return run
 
 
-def _with_recorded(asked: Run, given: dict[str, Any]) -> dict[str, Any]:
+def _with_recorded(run: Run, given: dict[str, Any]) -> dict[str, Any]:
     """Add to what is given what the file to be compared or rebuilt records, and its config."""
     from mcpagg.passes.emission.recorded import recorded_command
 
-    output = asked.output or "-"
+    output = run.output or "-"
     if output == "-":
         raise ConfigError(PROGRAM, [Problem("", "--check, --offline and --refresh need -o FILE")])
     recorded = recorded_command(Path(output))
     if recorded is None:
-        if asked.config is None and not Path(output).exists():
+        if run.config is None and not Path(output).exists():
             raise ConfigError(output, [Problem("", "does not exist", "compile it first")])
         if Path(output).exists():
             say(f"{output}: warning: records no options that can be read; give those that it needs")
@@ -57,35 +57,33 @@ def _with_recorded(asked: Run, given: dict[str, Any]) -> dict[str, Any]:
     except ConfigError as problem:
         raise ConfigError(f"{output}: its recorded command", problem.problems) from None
     config = before.pop("config", "-")
-    if asked.config is None and asked.client is None and config != "-":
+    if run.config is None and run.client is None and config != "-":
         before["config"] = os.path.join(os.path.dirname(output), config)
     return {**before, **given}
 
 
-def chosen_source(chosen: Run) -> Source:
+def read_source(run: Run) -> Source:
     """Read the config that is asked for, with the options that are given.
 
     Raises:
         ConfigError: there is none, or options cannot be had together.
     """
-    if faults := [Problem("", what) for what, is_so in _contradictions(chosen) if is_so]:
+    if faults := [Problem("", what) for what, is_so in _contradictions(run) if is_so]:
         raise ConfigError(PROGRAM, faults)
-    name = chosen.config or os.environ.get(CONFIG_VARIABLE)
-    if chosen.client:
+    name = run.config or os.environ.get(CONFIG_VARIABLE)
+    if run.client:
         from mcpagg.clients import find_config
 
         home, here, platform = Path.home(), Path.cwd(), sys.platform
-        found = find_config(
-            chosen.client, home=home, environ=os.environ, platform=platform, cwd=here
-        )
-        name = str(found)
+        path = find_config(run.client, home=home, environ=os.environ, platform=platform, cwd=here)
+        name = str(path)
     if not name:
         remedy = (
             "give its path, '-' for standard input, or --from CLIENT for that of a client, "
             f"or set {CONFIG_VARIABLE}"
         )
         raise ConfigError(PROGRAM, [Problem("", "no config is given", remedy)])
-    options = chosen.options
+    options = run.options
     _check_options(options)
     if name == "-":
         return Source(_standard_input(), "-", Path.cwd(), options)
@@ -94,33 +92,33 @@ def chosen_source(chosen: Run) -> Source:
     except OSError as problem:
         what = f"cannot be read: {problem.strerror}"
         raise ConfigError(name, [Problem("", what)]) from None
-    return Source(text, name, Path(name).parent, options, chosen.client or "")
+    return Source(text, name, Path(name).parent, options, run.client or "")
 
 
-def _contradictions(chosen: Run) -> Iterator[tuple[str, object]]:
+def _contradictions(run: Run) -> Iterator[tuple[str, object]]:
     """Yield what cannot be had together, and whether it is asked for."""
-    changes = chosen.report in ("markdown", "sarif")
-    compares = chosen.check or chosen.output not in (None, "-")
-    gates = chosen.fail_on or chosen.structural
-    nothing = chosen.fail_on and chosen.structural and not STRUCTURAL.intersection(chosen.fail_on)
-    yield "both a config and --from are given", chosen.client and chosen.config is not None
-    yield "--refresh does not go with --offline", chosen.refresh and chosen.offline
+    changes = run.report in ("markdown", "sarif")
+    compares = run.check or run.output not in (None, "-")
+    gates = run.fail_on or run.structural
+    nothing = run.fail_on and run.structural and not STRUCTURAL.intersection(run.fail_on)
+    yield "both a config and --from are given", run.client and run.config is not None
+    yield "--refresh does not go with --offline", run.refresh and run.offline
     for flag in ("check", "offline", "refresh", "login"):
-        yield f"--{flag} does not go with --dry-run", getattr(chosen, flag) and chosen.dry_run
+        yield f"--{flag} does not go with --dry-run", getattr(run, flag) and run.dry_run
     for flag in ("output", "check", "offline", "refresh", "login", "dry_run"):
-        yield f"--pin does not go with {flag_of(flag)}", getattr(chosen, flag) and chosen.pin
-    yield "--yes goes with --pin", chosen.yes and not chosen.pin
-    yield "--pin --yes needs a file to write to", chosen.yes and chosen.config == "-"
-    yield "--login does not go with --check", chosen.login and chosen.check
-    yield "--sbom needs the name of a file", chosen.sbom in ("", "-")
-    yield "--dry-run asks no server, so it writes no page", chosen.page and chosen.dry_run
-    yield "--dry-run asks no server, so it writes no bill", chosen.sbom and chosen.dry_run
-    yield "--sign goes with writing FILE", chosen.sign and (chosen.check or chosen.dry_run)
-    yield f"--report {chosen.report} does not go with --dry-run", changes and chosen.dry_run
-    needs_file = chosen.report != "text" and not (chosen.dry_run or compares)
-    yield f"--report {chosen.report} needs --dry-run, --check or -o FILE", needs_file
-    yield "--fail-on and --structural go with --check", gates and not chosen.check
-    yield "--against goes with --check", chosen.against and not chosen.check
+        yield f"--pin does not go with {flag_of(flag)}", getattr(run, flag) and run.pin
+    yield "--yes goes with --pin", run.yes and not run.pin
+    yield "--pin --yes needs a file to write to", run.yes and run.config == "-"
+    yield "--login does not go with --check", run.login and run.check
+    yield "--sbom needs the name of a file", run.sbom in ("", "-")
+    yield "--dry-run asks no server, so it writes no page", run.page and run.dry_run
+    yield "--dry-run asks no server, so it writes no bill", run.sbom and run.dry_run
+    yield "--sign goes with writing FILE", run.sign and (run.check or run.dry_run)
+    yield f"--report {run.report} does not go with --dry-run", changes and run.dry_run
+    needs_file = run.report != "text" and not (run.dry_run or compares)
+    yield f"--report {run.report} needs --dry-run, --check or -o FILE", needs_file
+    yield "--fail-on and --structural go with --check", gates and not run.check
+    yield "--against goes with --check", run.against and not run.check
     yield "--structural leaves nothing of what --fail-on names", nothing
 
 
@@ -164,8 +162,8 @@ def _credentials(options: Options) -> list[Problem]:
     texts = []
     for key, value in asdict(options).items():
         flag = flag_of(key)
-        for one in value if isinstance(value, tuple) else [value]:
-            name, _, defined = one.partition("=") if key == "define" else ("", "", one)
+        for item in value if isinstance(value, tuple) else [value]:
+            name, _, defined = item.partition("=") if key == "define" else ("", "", item)
             texts.append((f"{flag} {name}".strip(), name, str(defined)))
     return [
         Problem("", f"{place} holds {what}", "the file records it: export a variable instead")

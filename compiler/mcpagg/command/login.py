@@ -32,7 +32,7 @@ from mcpagg.passes.config import read_config
 from mcpagg.passes.environment.environment import check_environment
 from mcpagg.problems import ChildFault, ConfigError, EnvironmentFault, Problem
 from mcpagg.spec import OAuth, ServerSpec
-from mcpagg_runtime.launch.launch import Launch, prepare
+from mcpagg_runtime.launch.launch import Launch
 from mcpagg_runtime.launch.variables import MissingVariable, resolve
 from mcpagg_runtime.remote.connections import is_this_machine
 from mcpagg_runtime.remote.faults import shortened
@@ -64,11 +64,11 @@ def log_in(
     """
     # Whoever asks the SDK's loggers gets tracebacks of what is said here in a line.
     logging.getLogger("mcp").addHandler(logging.NullHandler())
-    server, launch, oauth = _asked_for(source, name, environ)
+    server, launch, oauth = _resolved_server(source, name, environ)
     try:
         flow = _flow(server, launch, oauth, tell)
         record = asyncio.run(asyncio.wait_for(flow, LOGIN_SECONDS))
-        return _kept(launch.url, record) if record else "asks for no login"
+        return _save(launch.url, record) if record else "asks for no login"
     except TimeoutError:
         what = f"nobody has logged in within {LOGIN_SECONDS:g} s"
     except (OAuthFlowError, httpx2.HTTPError, ValueError, OSError) as problem:
@@ -76,7 +76,7 @@ def log_in(
     raise ChildFault(source.name, [Problem(server.path, " ".join(what.split()))])
 
 
-def _asked_for(
+def _resolved_server(
     source: Source, name: str, environ: Mapping[str, str]
 ) -> tuple[ServerSpec, Launch, OAuth]:
     """Return the server to log in at, where it is, and how to log in, with values for references.
@@ -89,22 +89,22 @@ def _asked_for(
         source=source.name,
         folder=source.folder,
         only=(name,),
-        defines=dict(pair.partition("=")[::2] for pair in source.options.define),
+        defines=source.options.defines,
         allow_secrets=True,  # nothing of it is written
     )
     ready, _ = check_environment(spec, environ)
     (server,) = ready.servers
-    launch = prepare(name, {name: server.row()}, environ, str(ready.folder))
+    launch = ready.launches([name], environ)[name]
     if server.transport == "stdio":
         what = "is started as a program, which logs in by itself"
     elif any(header.lower() == "authorization" for header in launch.headers):
         what = "has a header Authorization, and needs no login"
     else:
-        return server, launch, _filled(source, server, environ)
+        return server, launch, _resolved_oauth(source, server, environ)
     raise ConfigError(source.name, [Problem(server.path, what)])
 
 
-def _filled(source: Source, server: ServerSpec, environ: Mapping[str, str]) -> OAuth:
+def _resolved_oauth(source: Source, server: ServerSpec, environ: Mapping[str, str]) -> OAuth:
     """Return how to log in with values for references.
 
     Raises:
@@ -122,7 +122,7 @@ def _filled(source: Source, server: ServerSpec, environ: Mapping[str, str]) -> O
         raise EnvironmentFault(source.name, [Problem(server.path, what, "export it")]) from None
 
 
-def _kept(url: str, record: dict[str, Any]) -> str:
+def _save(url: str, record: dict[str, Any]) -> str:
     """Keep a login in the system's keyring, if there is one, else in a file; say where.
 
     Raises:
@@ -172,7 +172,7 @@ async def _flow(
 
 
 class _Provider(OAuthClientProvider):
-    """The SDK's client of the flow, which keeps nothing on its own."""
+    """The SDK's client of the flow; it stores nothing."""
 
     def __init__(self, url: str, oauth: OAuth, redirect: _Redirect) -> None:
         uri = AnyUrl(redirect.uri)
@@ -183,20 +183,20 @@ class _Provider(OAuthClientProvider):
                 redirect_uris=[uri],
                 token_endpoint_auth_method="none",  # noqa: S106 - a program on a desktop keeps no secret
             ),
-            _Given(oauth, uri),
-            self._send_off,
-            redirect.come_back,
+            _InitialStorage(oauth, uri),
+            self._open_browser,
+            redirect.wait_for_code,
         )
         self._oauth = oauth
         self._redirect = redirect
 
     async def check(self, request: httpx2.Request) -> None:
-        """Let no request go where none may, whoever named that.
+        """Refuse a request to a URL that is not safe, whoever named it.
 
-        With metadata, and without a client, the only one of this method registers one.
+        With metadata, and without a client, the only POST is that which registers a client.
 
         Raises:
-            OAuthFlowError: it is such a request.
+            OAuthFlowError: the request must not be sent.
         """
         self.refuse_unsafe(str(request.url))
         metadata = self.context.oauth_metadata
@@ -240,19 +240,18 @@ class _Provider(OAuthClientProvider):
                 "without which a code that is stolen lets others in: whoever runs it must mend that"
             )
 
-    async def _send_off(self, url: str) -> None:
-        """Send a person to the authorization server."""
+    async def _open_browser(self, url: str) -> None:
         self.refuse_unsafe(url)
-        await self._redirect.send(url)
+        await self._redirect.open_browser(url)
 
     def refuse_unsafe(self, url: str) -> None:
-        """Refuse a URL that nothing of the login may go to: see `unsafe`.
+        """Refuse a URL to which no part of the login may be sent: see `unsafe`.
 
-        On this machine, that is any but those of the server, and of the authorization server that
-        it names, which must have said by its metadata that it is one before it is sent anything.
+        On this machine, the only safe URLs are those of the server, and of the authorization server
+        that it names, once that has shown by its metadata that it is one.
 
         Raises:
-            OAuthFlowError: it is such a URL.
+            OAuthFlowError: the URL is not safe.
         """
         context = self.context
         parts = urlsplit(url)
@@ -294,8 +293,8 @@ class _Provider(OAuthClientProvider):
         return {key: value for key, value in record.items() if value is not None}
 
 
-class _Given:
-    """What the flow starts with: no token, and the client of the config, if it has one."""
+class _InitialStorage:
+    """The storage of the SDK, as the flow begins: no token, and the client of the config if any."""
 
     def __init__(self, oauth: OAuth, redirect: AnyUrl) -> None:
         self._oauth = oauth
@@ -323,7 +322,7 @@ class _Given:
 
 
 class _Redirect:
-    """Where a browser is sent back to: a port of this machine, open to nobody else."""
+    """The redirect URI of a login: a port of this machine, which no other machine can reach."""
 
     def __init__(self, port: int, tell: Callable[[str], None]) -> None:
         self.uri = ""
@@ -343,24 +342,24 @@ class _Redirect:
     async def __aexit__(self, *_: object) -> None:
         self._listener.close()
 
-    async def send(self, url: str) -> None:
+    async def open_browser(self, url: str) -> None:
         """Send a person to the authorization server."""
         self._state = parse_qs(urlsplit(url).query)["state"][0]
         self._tell(f"log in with your browser; if none opens, go to {url}")
         # A browser of the terminal returns only when it is left.
         self._browsing = asyncio.create_task(asyncio.to_thread(webbrowser.open, url))
 
-    async def come_back(self) -> AuthorizationCodeResult:
+    async def wait_for_code(self) -> AuthorizationCodeResult:
         """Wait until the person is sent back."""
-        found = await self._found
-        if "code" not in found:
-            raise OAuthFlowError(f"the authorization server refused: {found.get('error')}")
+        answer = await self._found
+        if "code" not in answer:
+            raise OAuthFlowError(f"the authorization server refused: {answer.get('error')}")
         return AuthorizationCodeResult(
-            code=found["code"], state=found["state"], iss=found.get("iss")
+            code=answer["code"], state=answer["state"], iss=answer.get("iss")
         )
 
-    def _doubt(self) -> None:
-        """Say once that what came is not believed: another program or page may try its luck."""
+    def _report_stranger(self) -> None:
+        """Say once that a request was not believed: another program or page may guess."""
         if not self._has_told:
             self._has_told = True
             what = "a request came back with a `state` that is not of this login"
@@ -371,13 +370,13 @@ class _Redirect:
         try:
             head = await reader.readuntil(b"\r\n\r\n")
             target = urlsplit(head.split()[1].decode("ascii"))
-            found = {key: values[0] for key, values in parse_qs(target.query).items()}
-            ours = target.path == "/callback" and found.get("state") == self._state != ""
+            answer = {key: values[0] for key, values in parse_qs(target.query).items()}
+            ours = target.path == "/callback" and answer.get("state") == self._state != ""
             if ours and not self._found.done():
-                self._found.set_result(found)
+                self._found.set_result(answer)
             elif target.path == "/callback" and not ours:
-                self._doubt()
-            outcome = "Logged in" if "code" in found else "Not logged in"
+                self._report_stranger()
+            outcome = "Logged in" if "code" in answer else "Not logged in"
             page = PAGE.format(outcome if ours else "Nothing is here").encode("ascii")
             status = "200 OK" if ours else "404 Not Found"
             lines = [

@@ -18,7 +18,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from mcpagg.passes.emission.output import SERVER
-from mcpagg.passes.linking.listed import listed_items
+from mcpagg.passes.linking.linking import listed_items
 from mcpagg.problems import count
 from mcpagg_runtime.launch.launch import MORE_FOLDERS
 from mcpagg_runtime.launch.needs import uses
@@ -44,7 +44,6 @@ _LISTED = 10
 
 
 def pack(result: Compilation) -> bytes:
-    """Return the extension of a compilation."""
     archive = io.BytesIO()
     manifest = json.dumps(_manifest(result), indent=2) + "\n"
     with zipfile.ZipFile(archive, "w") as members:
@@ -58,15 +57,15 @@ def pack(result: Compilation) -> bytes:
 
 
 def held(archive: bytes) -> dict[str, bytes]:
-    """Return what an extension holds, by its names."""
+    """Return the contents of an extension, by the names of its members."""
     with zipfile.ZipFile(io.BytesIO(archive)) as members:
         return {name: members.read(name) for name in members.namelist()}
 
 
 def _manifest(result: Compilation) -> dict[str, Any]:
-    servers = list(result.made_of.rows)
+    servers = list(result.data.rows)
     more = ", …" if len(servers) > _LISTED else ""
-    fields = _fields(result.made_of.rows)
+    fields = _fields(result.data.rows)
     manifest: dict[str, Any] = {
         "manifest_version": "0.3",
         "name": re.sub(r"[^a-z0-9]+", "-", result.name.lower()).strip("-") or "mcpagg",
@@ -78,7 +77,7 @@ def _manifest(result: Compilation) -> dict[str, Any]:
         "server": _server(fields),
         "tools": [*_tools(result)],
         "tools_generated": result.options.on_drift == "live",
-        "prompts_generated": bool(result.made_of.linked.routes["prompts"]),
+        "prompts_generated": bool(result.data.linked.routes["prompts"]),
         "compatibility": {"runtimes": {"python": ">=3.9"}},
     }
     return manifest | ({"user_config": fields} if fields else {})
@@ -99,7 +98,7 @@ def _server(fields: Iterable[str]) -> dict[str, Any]:
 def _tools(result: Compilation) -> Iterator[dict[str, str]]:
     """Yield the tools by the names that Claude Desktop is given."""
     names = "portable" if result.options.names == "auto" else result.options.names
-    listed = listed_items(result.made_of.listed, result.made_of.linked)
+    listed = listed_items(result.data.listed, result.data.linked)
     for item in chain.from_iterable(listed.values()):
         if item.kind is TOOLS:
             description = item.value.get("description")

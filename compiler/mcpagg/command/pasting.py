@@ -116,7 +116,7 @@ FORMS = {
 
 
 class Start(NamedTuple):
-    """How an emitted file is started, wherever a client is started: on a desktop, too."""
+    """How a client starts an emitted file, also a client that a desktop has started."""
 
     name: str
     argv: list[str]
@@ -139,10 +139,10 @@ def start_of(
 ) -> Start:
     """Return how a file is started that has these rows; nothing of it goes into the file."""
     folder = str(file.absolute().parent)
-    environ = _without_ours(environ)
+    environ = _without_uvx(environ)
     basic = {key: value for key, value in environ.items() if key in BASIC_VARIABLES}
-    missing = [pair for one in unset(rows, basic, folder).values() for pair in one.missing]
-    found = lookups(rows, environ, folder, minimal)
+    missing = [pair for server in unset(rows, basic, folder).values() for pair in server.missing]
+    programs = lookups(rows, environ, folder, minimal)
     argv = [_python(environ), "-I", str(file.absolute())]
     needs = sorted({variable for _, variable in missing})
     commands = (
@@ -150,17 +150,17 @@ def start_of(
     )
     fetches = any(commands) or any("url" in row for row in rows.values())
     names = sorted(filter(OF_THE_SHELL.fullmatch, environ)) if fetches else []
-    of_the_shell = [one for one in names if one not in needs]
-    return Start(name, argv, needs, found, entry_path(found, environ), of_the_shell)
+    of_the_shell = [name for name in names if name not in needs]
+    return Start(name, argv, needs, programs, entry_path(programs, environ), of_the_shell)
 
 
-def _without_ours(environ: Mapping[str, str]) -> Mapping[str, str]:
+def _without_uvx(environ: Mapping[str, str]) -> Mapping[str, str]:
     """Return the environment without what `uvx` puts in front of the PATH for this very run."""
     ours = os.path.dirname(sys.executable)
     if not OF_ONE_RUN.search(ours):
         return environ
     folders = environ.get("PATH", "").split(os.pathsep)
-    return {**environ, "PATH": os.pathsep.join(one for one in folders if one != ours)}
+    return {**environ, "PATH": os.pathsep.join(folder for folder in folders if folder != ours)}
 
 
 def _python(environ: Mapping[str, str]) -> str:
@@ -250,7 +250,7 @@ def _as_toml(form: Form, name: str, entry: dict[str, Any]) -> Iterator[str]:
     yield f"[[{'.'.join(keys)}]]" if form.is_list else f"[{'.'.join(keys)}]"
     for key, value in entry.items():
         if isinstance(value, dict):
-            members = (f"{one} = {json.dumps(text)}" for one, text in value.items())
+            members = (f"{variable} = {json.dumps(text)}" for variable, text in value.items())
             yield f"{key} = {{ {', '.join(members)} }}"
         else:
             yield f"{key} = {json.dumps(value, ensure_ascii=False)}"

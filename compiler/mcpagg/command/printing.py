@@ -7,13 +7,12 @@ would act upon or nobody could see. What programs read is UTF-8, whatever the lo
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sys
 from collections.abc import Iterable
 from typing import NamedTuple, TextIO
 
-from mcpagg.literal import HIDDEN
+from mcpagg.literal import visible
 from mcpagg.problems import ConfigError, Problem
 
 
@@ -69,7 +68,7 @@ def _write_lines(stream: TextIO | None, lines: Iterable[Line]) -> None:
 
 
 def give_text(text: str) -> None:
-    """Write a text that a program reads to standard output, with one line end behind it.
+    """Write a text for programs to standard output, with one line end after it.
 
     Raises:
         ConfigError: as `give` does.
@@ -88,18 +87,14 @@ def give(data: bytes) -> None:
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Whether somebody watches a standard stream, which is None where it is closed."""
+    """Whether a standard stream, None where it is closed, is a terminal."""
     return stream is not None and stream.isatty()
 
 
 def _shown(text: str, stream: TextIO | None) -> bytes:
-    lines = [HIDDEN.sub(_escaped, line) for line in text.removesuffix("\n").split("\n")]
+    lines = [visible(line) for line in text.removesuffix("\n").split("\n")]
     encoding = getattr(stream, "encoding", None) or "utf-8"
     return ("\n".join(lines) + "\n").encode(encoding, "backslashreplace")
-
-
-def _escaped(found: re.Match[str]) -> str:
-    return ascii(found[0])[1:-1]
 
 
 def _write(stream: TextIO | None, data: bytes) -> str:
@@ -119,7 +114,7 @@ def _write(stream: TextIO | None, data: bytes) -> str:
 
 
 def _abandon(stream: TextIO) -> None:
-    """Let what is left in a stream's buffers go nowhere when Python closes it."""
+    """Discard what is left in a stream's buffers, which Python would write when it closes it."""
     descriptor = os.open(os.devnull, os.O_WRONLY)
     os.dup2(descriptor, stream.fileno())
     os.close(descriptor)

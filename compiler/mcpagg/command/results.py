@@ -1,4 +1,4 @@
-"""What becomes of a compilation: FILE is written or compared, and so are its other forms.
+"""Writes or compares FILE after a compilation, and its other forms.
 
 What few runs need is imported late: reports, the page, the extension, the bill of materials.
 """
@@ -48,29 +48,29 @@ UNGUARDED = (
 SUMMARY_WIDTH = 100
 
 
-def check_targets(file: Path | None, chosen: Run) -> None:
-    """Refuse, before anything is started, what could not be written in the end.
+def check_targets(file: Path | None, run: Run) -> None:
+    """Check, before anything is started, that every file can be written in the end.
 
     Raises:
-        ConfigError: that is so.
+        ConfigError: one cannot.
     """
-    if chosen.sbom:
+    if run.sbom:
         try:
             import mcpagg.review.sbom  # noqa: F401
         except ImportError as missing:
             what = f"needs {missing.name}, which is not installed"
             raise ConfigError("--sbom", [Problem("", what, SBOM_INSTALL)]) from None
-    others = [Path(target) for target in (chosen.page, chosen.sbom) if target]
+    others = [Path(target) for target in (run.page, run.sbom) if target]
     targets = [*([] if file is None else [file]), *others]
     if len({os.path.realpath(target) for target in targets}) < len(targets):
         raise ConfigError(PROGRAM, [Problem("", "two files would have one name", ONE_NAME)])
-    for target in others if chosen.check else targets:
+    for target in others if run.check else targets:
         check_target(target)
-    if chosen.against and not Path(chosen.against).is_file():
-        raise ConfigError("--against", [Problem("", f"there is no file {chosen.against}")])
+    if run.against and not Path(run.against).is_file():
+        raise ConfigError("--against", [Problem("", f"there is no file {run.against}")])
 
 
-def compare(file: Path, result: Compilation, chosen: Run, again: str) -> None:
+def compare(file: Path, result: Compilation, run: Run, again: str) -> None:
     """Report how FILE differs from a compilation; `again` is the command that compiles it.
 
     Raises:
@@ -80,44 +80,44 @@ def compare(file: Path, result: Compilation, chosen: Run, again: str) -> None:
     from mcpagg.review.report import print_review
     from mcpagg.review.reviewing import AS_COMPILED, review
 
-    before, since = _before(file, chosen)
+    before, since = _compared_file(file, run)
     old = on_disk(before)
     if CRLF in old:
         say(f"{before}: {HAS_CRLF.format(before.name)}")
-    counting = frozenset(chosen.fail_on or CLASSES)
-    counting = counting & STRUCTURAL if chosen.structural else counting
-    found = review(file, old, result, counting, since)
-    if not since and is_extension(file) and old and not _holds_alike(file, result):
+    counting = frozenset(run.fail_on or CLASSES)
+    counting = counting & STRUCTURAL if run.structural else counting
+    comparison = review(file, old, result, counting, since)
+    if not since and is_extension(file) and old and not _has_same_contents(file, result):
         other = Change("file", "", "proxy", what=OTHER_MANIFEST)
-        found = replace(found, changes=(*found.changes, other))
-    if found.changes or chosen.report != "text":
-        print_review(found, chosen.report)
-    elif is_terminal(sys.stdout) and not chosen.quiet:
-        show(found.headline())
-    if found.fails and since:
+        comparison = replace(comparison, changes=(*comparison.changes, other))
+    if comparison.changes or run.report != "text":
+        print_review(comparison, run.report)
+    elif is_terminal(sys.stdout) and not run.quiet:
+        show(comparison.headline())
+    if comparison.fails and since:
         raise Drift(str(file), [Problem("", f"is not as {since} in what counts")])
-    if found.fails:
+    if comparison.fails:
         what = f"is not {AS_COMPILED}"
         raise Drift(str(file), [Problem("", what, f"compile it again: {again}")])
-    if found.changes:
+    if comparison.changes:
         say(f"{file}: nothing has changed that counts")
 
 
-def _holds_alike(file: Path, result: Compilation) -> bool:
-    """Whether an extension holds what it would now: zlib may have compressed it otherwise."""
+def _has_same_contents(file: Path, result: Compilation) -> bool:
+    """Whether the contents of an extension are as compiled now, however zlib compressed them."""
     from mcpagg.command.mcpb import held, pack
 
     return held(file.read_bytes()) == held(pack(result))
 
 
-def _before(file: Path, chosen: Run) -> tuple[Path, str]:
-    """Return what FILE is compared with, and what that is called where it is another file."""
-    if chosen.against:
-        return Path(chosen.against), Path(chosen.against).name
+def _compared_file(file: Path, run: Run) -> tuple[Path, str]:
+    """Return the file to compare with, and its name where it is not FILE, else ""."""
+    if run.against:
+        return Path(run.against), Path(run.against).name
     return file, ""
 
 
-def write_file(file: Path, result: Compilation, chosen: Run) -> None:
+def write_file(file: Path, result: Compilation, run: Run) -> None:
     """Write FILE, and report what it has and what has changed in it.
 
     Raises:
@@ -126,16 +126,16 @@ def write_file(file: Path, result: Compilation, chosen: Run) -> None:
     old = on_disk(file)
     mode = READABLE if is_extension(file) else EXECUTABLE
     write(file, _content(file, result), PRIVATE if result.options.allow_secrets else mode)
-    if chosen.report == "text" and not chosen.quiet:
-        show("\n".join([*_summary(file, result, chosen.verbose), *_next(file, result, chosen)]))
-    is_news = result.earlier.contents.rows and differs(old, result.text) and not chosen.quiet
-    if chosen.report != "text" or is_news:
+    if run.report == "text" and not run.quiet:
+        show("\n".join([*_summary(file, result, run.verbose), *_client_entry(file, result, run)]))
+    is_news = result.earlier.contents.rows and differs(old, result.text) and not run.quiet
+    if run.report != "text" or is_news:
         from mcpagg.review.report import print_review
         from mcpagg.review.reviewing import review
 
-        if chosen.report == "text":
+        if run.report == "text":
             show("What has changed:")
-        print_review(review(file, old, result), chosen.report, in_full=chosen.verbose)
+        print_review(review(file, old, result), run.report, in_full=run.verbose)
 
 
 def _content(file: Path, result: Compilation) -> bytes:
@@ -147,7 +147,7 @@ def _content(file: Path, result: Compilation) -> bytes:
     return pack(result)
 
 
-def write_page(page: Path, file: Path | None, result: Compilation, chosen: Run) -> None:
+def write_page(page: Path, file: Path | None, result: Compilation, run: Run) -> None:
     """Write the page of a compilation, with what changes of `file` if that was compiled before.
 
     Raises:
@@ -158,7 +158,7 @@ def write_page(page: Path, file: Path | None, result: Compilation, chosen: Run) 
 
     changes = None
     if file is not None and result.earlier.contents.rows:
-        before, since = _before(file, chosen)
+        before, since = _compared_file(file, run)
         changes = review(file, on_disk(before), result, since=since)
     text = render(result, changes).encode("utf-8")
     write(page, text, PRIVATE if result.options.allow_secrets else READABLE)
@@ -176,7 +176,7 @@ def write_bill(bill: Path, result: Compilation) -> None:
 
 
 def _summary(file: Path, result: Compilation, verbose: bool) -> Iterator[str]:
-    """Say what a file lists and what it leaves out; `verbose` names every tool."""
+    """Yield what a file lists and what it leaves out; `verbose` names every tool."""
     from mcpagg_runtime.launch.platforms import WINDOWS
 
     total = sum(len(names) for names in result.servers.values())
@@ -186,11 +186,11 @@ def _summary(file: Path, result: Compilation, verbose: bool) -> Iterator[str]:
         if len(line) > SUMMARY_WIDTH and not verbose:
             line = f"  {server}: {count(len(names), 'tool')} (-v names them)"
         yield line
-    if composites := result.made_of.linked.composed.subtools:
+    if composites := result.data.linked.composed.subtools:
         yield f"  composite tools: {', '.join(composites)}"
     if result.left_out:
         yield f"  left out: {', '.join(f'{name} ({why})' for name, why in result.left_out.items())}"
-    if kept := result.made_of.snapshot.kept:
+    if kept := result.data.snapshot.kept:
         yield f"  as they were, for they failed: {', '.join(kept)}"
     if WINDOWS and result.options.allow_secrets:
         yield UNGUARDED
@@ -198,19 +198,19 @@ def _summary(file: Path, result: Compilation, verbose: bool) -> Iterator[str]:
         yield FRAMEWORK_HINT
 
 
-def _next(file: Path, result: Compilation, chosen: Run) -> Iterator[str]:
-    """Say how a client is told of a file: the client whose config was compiled."""
+def _client_entry(file: Path, result: Compilation, run: Run) -> Iterator[str]:
+    """Yield what to paste into the client whose config was compiled, so that it starts a file."""
     from mcpagg.clients import client_of
     from mcpagg.command.pasting import for_extension, start_of, to_paste
 
-    rows, minimal = result.made_of.rows, result.options.minimal
+    rows, minimal = result.data.rows, result.options.minimal
     start = start_of(result.name, file, rows, os.environ, minimal)
     if is_extension(file):
         yield from for_extension(start, os.environ)
         return
-    spec = result.made_of.spec
+    spec = result.data.spec
     config = Path(spec.source).absolute()
     owner = client_of(config)
-    client = chosen.client or owner or spec.client
+    client = run.client or owner or spec.client
     place = str(config) if owner and owner == client else ""  # several may read it, in one's form
     yield from to_paste(start, client, place, os.environ)

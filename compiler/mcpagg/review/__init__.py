@@ -25,7 +25,7 @@ CLASSES = {
 """The classes of changes, the gravest first, and what each means."""
 
 ALWAYS = frozenset({"hidden", "runtime"})
-"""The classes that count whatever is asked for: what nobody can see, and what was not looked at."""
+"""The classes that always count: what cannot be seen, and what was not compared."""
 
 STRUCTURAL = frozenset(CLASSES) - {"text", "version"}
 """The classes that count with `--structural`."""

@@ -1,4 +1,4 @@
-"""What has changed between two emitted files, as values: one change a place, each of a class.
+"""The changes between two emitted files, as values: one for each place, each of a class.
 
 Equality is that of drift (`ordering.equal`), and so are the classes `text`, `hint` and `other`
 (`drift.member_class`); a schema is looked at property by property (`schemas`).
@@ -12,10 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from mcpagg.jsontext import dumps
+from mcpagg.jsontext import dumps, escaped, strings
 from mcpagg.passes.discovery.ordering import equal, numbered
 from mcpagg.passes.emission.recorded import Contents
-from mcpagg.pointers import escaped, strings
 from mcpagg.problems import count
 from mcpagg.review.lint.texts import described, hidden_characters
 from mcpagg.review.schemas import schema_changes
@@ -53,7 +52,7 @@ class Subject(NamedTuple):
     name: str = ""
 
     def became(self, class_: str, what: str) -> Change:
-        """Return a change of all of it."""
+        """Return a change of the subject as a whole."""
         return Change(class_, *self, what=what)
 
     def change(
@@ -63,9 +62,9 @@ class Subject(NamedTuple):
         yield Change(class_, *self, place, what or became(before, after), before, after)
         if class_ == "launch":  # of the config, and perhaps a credential: nothing of it is shown
             return
-        known = {*_hidden(before)}
-        if found := [char for char in _hidden(after) if char not in known]:
-            yield Change("hidden", *self, place, f"has {described(found)}")
+        old = {*_hidden(before)}
+        if characters := [char for char in _hidden(after) if char not in old]:
+            yield Change("hidden", *self, place, f"has {described(characters)}")
 
     def leaves(self, class_: str, place: str, before: Any, after: Any) -> Iterator[Change]:
         """Yield a change for each member of objects that differs, however deep."""
@@ -76,10 +75,10 @@ class Subject(NamedTuple):
             yield from self.change(class_, place, before, after)
 
     def hidden(self, value: Any) -> Iterator[Change]:
-        """Yield a change for each text that hides characters, of what is new as a whole."""
+        """Yield a change for each text of a new value that hides characters."""
         for place, text in strings(value):
-            if found := hidden_characters(text):
-                yield Change("hidden", *self, place, f"has {described(found)}", after=text)
+            if characters := hidden_characters(text):
+                yield Change("hidden", *self, place, f"has {described(characters)}", after=text)
 
 
 def _hidden(value: Any) -> list[str]:
@@ -107,36 +106,36 @@ class ServerSummary:
 def compare(before: Contents, after: Contents, names: Mapping[str, str]) -> tuple[Change, ...]:
     """Return what has changed of the servers; `names` {old: new} of those with another name."""
     before = before.renamed(names)
-    old = {child.name: child for child in before.snapshot.children}
-    new = {child.name: child for child in after.snapshot.children}
-    found = [
+    old = before.snapshot.by_name
+    new = after.snapshot.by_name
+    changes = [
         Change("launch", name, "server", what=f"was called {was}", before=was, after=name)
         for was, name in names.items()
         if name in new
     ]
     for name in {**old, **new}:
         if name not in new:
-            found.append(_whole_server("removed", old[name]))
+            changes.append(_whole_server("removed", old[name]))
         elif name not in old:
-            found += _added_server(new[name], after.rows[name])
+            changes += _added_server(new[name], after.rows[name])
         else:
-            found += _launch(name, before.rows[name], after.rows[name])
-            found += _server(old[name], new[name])
+            changes += _launch(name, before.rows[name], after.rows[name])
+            changes += _server(old[name], new[name])
             for kind in KINDS:
-                found += _items(name, kind, old[name].items(kind), new[name].items(kind))
-    found += _failures(before, after)
+                changes += _items(name, kind, old[name].items(kind), new[name].items(kind))
+    changes += _failures(before, after)
     if [name for name in old if name in new] != [name for name in new if name in old]:
-        found.append(Subject("", "proxy").became("file", "has its servers in another order"))
-    return tuple(found)
+        changes.append(Subject("", "proxy").became("file", "has its servers in another order"))
+    return tuple(changes)
 
 
 def summaries(
     changes: Sequence[Change], before: Contents, after: Contents, names: Mapping[str, str]
 ) -> tuple[ServerSummary, ...]:
     """Return a summary for each server of which something changed."""
-    old = {child.name: child for child in before.renamed(names).snapshot.children}
-    new = {child.name: child for child in after.snapshot.children}
-    found = []
+    old = before.renamed(names).snapshot.by_name
+    new = after.snapshot.by_name
+    result = []
     for name in {**old, **new}:
         mine = [change for change in changes if change.server == name]
         if not mine:
@@ -144,10 +143,10 @@ def summaries(
         state = "added" if name not in old else "removed" if name not in new else "changed"
         counts = {kind.name: _counts(kind, old.get(name), new.get(name), mine) for kind in KINDS}
         versions = _version(old.get(name)), _version(new.get(name))
-        shown = {kind: numbers for kind, numbers in counts.items() if any(numbers)}
+        changed = {kind: numbers for kind, numbers in counts.items() if any(numbers)}
         own = [change.class_ for change in mine if change.kind == "server"]
-        found.append(ServerSummary(name, state, versions, (*dict.fromkeys(own),), shown))
-    return tuple(found)
+        result.append(ServerSummary(name, state, versions, (*dict.fromkeys(own),), changed))
+    return tuple(result)
 
 
 def _counts(
@@ -188,7 +187,7 @@ def _launch(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> I
     server = Subject(name)
     for key, *values in differing(with_command_line(before), with_command_line(after)):
         if key in ("env", "headers"):
-            named = ({} if one is ABSENT else one for one in values)
+            named = ({} if value is ABSENT else value for value in values)
             yield from server.leaves("launch", f"/{key}", *named)
         else:
             yield from server.change("launch", f"/{key}", *values)
@@ -206,11 +205,11 @@ def _server(before: ChildSnapshot, after: ChildSnapshot) -> Iterator[Change]:
     server = Subject(after.name)
     if before.protocol != after.protocol:
         yield from server.change("version", "/protocol", before.protocol, after.protocol)
-    shaken = [one.handshake.get("protocolVersion", ABSENT) for one in (before, after)]
+    shaken = [child.handshake.get("protocolVersion", ABSENT) for child in (before, after)]
     if shaken[0] != shaken[1]:
         yield from server.change("version", "/handshake", *shaken)
     for key, *values in differing(before.info, after.info):
-        given = (None if one is ABSENT else one for one in values)
+        given = (None if value is ABSENT else value for value in values)
         class_ = "version" if key == "version" else member_class(key, *given)
         yield from server.change(class_, f"/serverInfo/{escaped(key)}", *values)
     declared = before.capabilities, after.capabilities
@@ -218,10 +217,12 @@ def _server(before: ChildSnapshot, after: ChildSnapshot) -> Iterator[Change]:
     if before.handshake and after.handshake:
         declared = before.handshake["capabilities"], after.handshake["capabilities"]
         yield from server.leaves("capabilities", "/handshake/capabilities", *declared)
-    texts = [ABSENT if one.instructions is None else one.instructions for one in (before, after)]
+    texts = [
+        ABSENT if child.instructions is None else child.instructions for child in (before, after)
+    ]
     yield from server.leaves("text", "/instructions", *texts)
     if before.conditional != after.conditional:
-        old, new = (sorted(one.conditional) for one in (before, after))
+        old, new = (sorted(child.conditional) for child in (before, after))
         what = "other tools are offered to clients with capabilities alone"
         yield from server.change("capabilities", "/conditional", old, new, what)
     yield from server.leaves("other", "/hints", before.hints, after.hints)
@@ -303,7 +304,7 @@ def _item(item: Subject, before: Json, after: Json) -> Iterator[Change]:
         elif member == "annotations":
             yield from _hints(item, place, old, new)
         else:
-            values = (None if one is ABSENT else one for one in (old, new))
+            values = (None if value is ABSENT else value for value in (old, new))
             yield from item.change(member_class(member, *values), place, old, new)
 
 
@@ -311,7 +312,7 @@ _PROMPT = PROMPTS.name[:-1]
 
 
 def _hints(item: Subject, place: str, before: Any, after: Any) -> Iterator[Change]:
-    old, new = ({} if one is ABSENT else one for one in (before, after))
+    old, new = ({} if value is ABSENT else value for value in (before, after))
     if not (isinstance(old, dict) and isinstance(new, dict) and (old or new)):
         yield from item.change("hint", place, before, after)
         return
@@ -328,9 +329,9 @@ def _schema(
         class_ = "schema-compatible" if narrows == output else "schema-breaking"
         yield from item.change(class_, place, before, after)
         return
-    for one in schema_changes(before, after, place):
-        class_ = one.class_for(output=output)
-        yield from item.change(class_, one.pointer, one.before, one.after, one.what)
+    for change in schema_changes(before, after, place):
+        class_ = change.class_for(output=output)
+        yield from item.change(class_, change.pointer, change.before, change.after, change.what)
 
 
 def _arguments(item: Subject, place: str, before: Any, after: Any) -> Iterator[Change]:

@@ -9,8 +9,7 @@ from typing import Any
 
 from mcpagg.jsontext import dumps
 from mcpagg.options import Options
-from mcpagg.passes.linking.linking import Linked
-from mcpagg.passes.linking.listed import listed_items
+from mcpagg.passes.linking.linking import Linked, listed_items
 from mcpagg.problems import ConfigError, Problem
 from mcpagg.snapshot import Snapshot
 from mcpagg_runtime.lists.catalogue import TOOLS
@@ -38,17 +37,14 @@ class Cost:
 
     @property
     def bytes(self) -> int:
-        """The bytes of all its tools."""
         return sum(self.tools.values())
 
     @property
     def tokens(self) -> int:
-        """An estimate of the tokens."""
         return tokens(self.bytes)
 
 
 def tokens(size: int) -> int:
-    """Return about how many tokens so many bytes are, rounded up."""
     return -(-size // BYTES_PER_TOKEN)
 
 
@@ -91,13 +87,13 @@ def check_size(
         ConfigError: some are larger; names the largest tools of each.
     """
     lists = profiles if DEFAULT in profiles else {"": costs, **profiles}
-    found = {
+    sizes = {
         profile: {name: size for cost in costs for name, size in cost.tools.items()}
         for profile, costs in lists.items()
     }
     problems = [
         _too_large(profile, tools, most)
-        for profile, tools in found.items()
+        for profile, tools in sizes.items()
         if sum(tools.values()) > most
     ]
     if problems:

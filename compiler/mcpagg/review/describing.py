@@ -1,4 +1,4 @@
-"""Changes as texts for people: one line each, with all that nobody would see escaped."""
+"""Changes as texts for people: one line each, with characters that cannot be seen escaped."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from mcpagg.jsontext import dumps
-from mcpagg.literal import HIDDEN
+from mcpagg.jsontext import dumps, members_of
+from mcpagg.literal import visible
 from mcpagg.problems import count
 from mcpagg.review.changes import Change, ServerSummary
 from mcpagg.review.values import ABSENT
@@ -26,7 +26,7 @@ APART = ("server", "proxy")
 """Kinds of changes that are of no item."""
 
 GOOD, BAD, ODD, PLAIN = "good", "bad", "odd", "plain"
-"""How a change is to be taken at first sight."""
+"""How grave a change looks at first sight."""
 _TONES = {
     **dict.fromkeys(("hidden", "schema-breaking", "removed"), BAD),
     **dict.fromkeys(("launch", "file", "failed", "runtime"), ODD),
@@ -43,7 +43,7 @@ _GRAVEST_HINTS = ("readOnlyHint", "destructiveHint")
 
 
 def tone(change: Change) -> str:
-    """Return how a change is to be taken: of a hint, by what the tool says of itself now."""
+    """Return how grave a change looks; a hint by what the tool says of itself now."""
     hint = change.place.rpartition("/")[2]
     if change.class_ != "hint":
         return _TONES.get(change.class_, PLAIN)
@@ -56,21 +56,16 @@ def tone(change: Change) -> str:
     return GOOD if is_ else worse
 
 
-def visible(text: str) -> str:
-    """Return a text on one line, with what nobody would see as an escape."""
-    return HIDDEN.sub(lambda found: ascii(found[0])[1:-1], text)
-
-
 def in_short(text: str, longest: int = LONGEST) -> str:
-    """Return a text as `visible` does, of a long one the beginning: names may be of any length."""
-    shown = visible(text)
-    return shown if len(shown) <= longest else f"{shown[:longest]}… ({len(shown):,} characters)"
+    """Return `visible` text, cut where it is too long: names may be of any length."""
+    line = visible(text)
+    return line if len(line) <= longest else f"{line[:longest]}… ({len(line):,} characters)"
 
 
 def describe_server(summary: ServerSummary) -> str:
     """Say what became of a server: `files 1.0 → 1.1: launch, tools +1 -2 ~3`."""
     before, after = summary.versions
-    versions = (in_short(one) for one in (before, after) if one)
+    versions = (in_short(number) for number in (before, after) if number)
     version = " → ".join(dict.fromkeys(versions))
     counts = [f"{kind} {' '.join(_signed(numbers))}" for kind, numbers in summary.counts.items()]
     own = [class_ for class_ in summary.own if class_ != "version" or before == after]
@@ -88,17 +83,17 @@ def grouped(changes: Iterable[Change]) -> list[list[Change]]:
 
     A release of a server often changes one thing in all of its tools.
     """
-    found: dict[object, list[Change]] = {}
+    groups: dict[object, list[Change]] = {}
     for number, change in enumerate(changes):
         is_own = change.kind in APART or change.class_ in SIGNS
         look = change.class_, change.kind, change.place, change.what, values(change)
-        found.setdefault(number if is_own else look, []).append(change)
-    many = [alike for alike in found.values() if len(alike) >= MANY]
+        groups.setdefault(number if is_own else look, []).append(change)
+    many = [alike for alike in groups.values() if len(alike) >= MANY]
     shared = {id(change) for alike in many for change in alike}
     return many + [[change] for change in changes if id(change) not in shared]
 
 
-def apart(changes: Iterable[Change]) -> tuple[list[Change], list[list[Change]]]:
+def split_by_item(changes: Iterable[Change]) -> tuple[list[Change], list[list[Change]]]:
     """Return the changes of a server itself, and those of its items as `grouped` has them."""
     changes = [*changes]
     own = [change for change in changes if change.kind in APART]
@@ -106,7 +101,6 @@ def apart(changes: Iterable[Change]) -> tuple[list[Change], list[list[Change]]]:
 
 
 def is_whole_item(change: Change) -> bool:
-    """Whether an item came or went."""
     return change.class_ in SIGNS and change.kind not in APART
 
 
@@ -149,10 +143,9 @@ def values(change: Change) -> tuple[str | None, str | None]:
 
 def _in_a_line(kind: str, item: Json) -> str:
     """Return the hints of a tool, and the first line of what an item says that it does."""
-    hints = item.get("annotations")
-    given = hints if isinstance(hints, dict) else {}
-    said = [f"{name}: {dumps(hint)}" for name, hint in given.items() if name != "title"]
-    head = f"[{', '.join(said) or 'no hints'}] " if kind == "tool" else ""
+    hints = members_of(item.get("annotations"))
+    members = [f"{name}: {dumps(hint)}" for name, hint in hints.items() if name != "title"]
+    head = f"[{', '.join(members) or 'no hints'}] " if kind == "tool" else ""
     text = item.get("description")
     lines = text.strip().splitlines() if isinstance(text, str) else []
     more = f" (and {count(len(lines) - 1, 'more line')})" if len(lines) > 1 else ""
@@ -161,9 +154,9 @@ def _in_a_line(kind: str, item: Json) -> str:
 
 def describe_values(change: Change) -> str:
     """Return short values as `before → after`, "" where they need lines of their own."""
-    shown = [one for one in values(change) if one is not None]
-    is_short = all(len(one) <= SHORT for one in shown)
-    return " → ".join(shown) if shown and is_short else ""
+    texts = [value for value in values(change) if value is not None]
+    is_short = all(len(text) <= SHORT for text in texts)
+    return " → ".join(texts) if texts and is_short else ""
 
 
 def _value(value: Any, longest: int) -> str | None:

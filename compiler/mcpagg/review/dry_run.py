@@ -1,10 +1,10 @@
-"""What a compilation would start, for `--dry-run`: references intact, no value of a variable."""
+"""The outcome of `--dry-run`: what would be started, with references and no values."""
 
 from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -36,29 +36,27 @@ def as_json(run: DryRun) -> str:
 
     {source, servers: […], left_out: […], composites: […], warnings: […], errors: […]}
     """
-    errors = run.fault.problems if run.fault is not None else ()
-    report = {
-        "source": run.spec.source,
-        "servers": [_server(server, run.environ) for server in run.spec.servers],
-        "left_out": [asdict(one) for one in run.spec.left_out],
-        "composites": [asdict(one) for one in run.spec.composites],
-        "warnings": [*map(_problem, (*run.warnings, *unpinned(run.pins, each=True)))],
-        "errors": [_problem(problem) for problem in errors],
-    }
-    return json.dumps(report, indent=2)
+    warnings = (*run.warnings, *unpinned(run.pins, each=True))
+    return _report(
+        run.spec.source,
+        run.fault.problems if run.fault is not None else (),
+        servers=[_server(server, run.environ) for server in run.spec.servers],
+        left_out=[asdict(entry) for entry in run.spec.left_out],
+        composites=[asdict(composite) for composite in run.spec.composites],
+        warnings=[*map(asdict, warnings)],
+    )
 
 
 def errors_as_json(fault: CompileError) -> str:
     """Return what is wrong with a config that could not be understood, in the same shape."""
-    errors = [_problem(problem) for problem in fault.problems]
-    report = {
-        "source": fault.source,
-        "servers": [],
-        "left_out": [],
-        "composites": [],
-        "warnings": [],
-        "errors": errors,
+    return _report(fault.source, fault.problems)
+
+
+def _report(source: str, errors: Iterable[Problem], **parts: list[dict[str, Any]]) -> str:
+    lists = {
+        name: parts.get(name, []) for name in ("servers", "left_out", "composites", "warnings")
     }
+    report = {"source": source, **lists, "errors": [*map(asdict, errors)]}
     return json.dumps(report, indent=2)
 
 
@@ -68,7 +66,7 @@ def as_text(run: DryRun) -> str:
     for composite in run.spec.composites:
         called = [f"{subtool.server}/{subtool.tool}" for subtool in composite.subtools]
         lines.append(f"composite tool {composite.name}: {', '.join(called)}")
-    lines += [f"{one.name}: left out: {one.why}" for one in run.spec.left_out]
+    lines += [f"{entry.name}: left out: {entry.why}" for entry in run.spec.left_out]
     return "\n".join(lines)
 
 
@@ -95,18 +93,18 @@ def _server(server: ServerSpec, environ: Mapping[str, str]) -> dict[str, Any]:
 
 def without_credentials(server: ServerSpec, row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the row of a server, or what it became elsewhere, less its literal credentials."""
-    shown = deepcopy(dict(row))
-    for found in (*find_credentials(server), *hidden_literals(server)):
-        field, key = found.location.field, found.location.key
-        if found.placeholder:
+    masked = deepcopy(dict(row))
+    for credential in (*find_credentials(server), *hidden_literals(server)):
+        field, key = credential.location.field, credential.location.key
+        if credential.placeholder:
             continue
         if field == "masks":
-            shown[field][key]["value"] = HIDDEN
+            masked[field][key]["value"] = HIDDEN
         elif key is None:
-            shown[field] = HIDDEN
+            masked[field] = HIDDEN
         else:
-            shown[field][key] = HIDDEN
-    return shown
+            masked[field][key] = HIDDEN
+    return masked
 
 
 def _variables(server: ServerSpec, environ: Mapping[str, str]) -> Iterator[dict[str, Any]]:
@@ -119,7 +117,3 @@ def _variables(server: ServerSpec, environ: Mapping[str, str]) -> Iterator[dict[
                 "set": name in environ,
                 "default": has_default,
             }
-
-
-def _problem(problem: Problem) -> dict[str, str]:
-    return {"where": problem.where, "what": problem.what, "remedy": problem.remedy}

@@ -1,4 +1,4 @@
-"""What one JSON Schema says, read off its keywords: types, values, alternatives, references."""
+"""What a JSON Schema says by its keywords: types, values, alternatives, references."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from mcpagg.jsontext import dumps
+from mcpagg.jsontext import at_pointer, dumps
 from mcpagg.passes.discovery.ordering import equal
-from mcpagg.pointers import at_pointer
+from mcpagg.review.lint.schemas import TYPES
 from mcpagg.review.values import ABSENT
 
 TEXTS = ("title", "description")
@@ -16,20 +16,19 @@ CHOICES = ("anyOf", "oneOf")
 OF_ONE_VALUE = ("const", "enum")
 # What may stand beside alternatives without asserting anything.
 BESIDE_CHOICES = frozenset({*TEXTS, "default"})
-_TYPES = ["array", "boolean", "integer", "null", "number", "object", "string"]
 
 MOST_PAIRS = 40_000  # of alternatives, each of which is compared with each
 
 
 def allowed_types(schema: Mapping[str, Any]) -> frozenset[str]:
     """Return the types of the values that a schema allows; a number may be an integer."""
-    types = schema.get("type", _TYPES)
+    types = schema.get("type", [*TYPES])
     names = frozenset(map(str, [types] if isinstance(types, str) else as_list(types)))
     return names | {"integer"} if "number" in names else names
 
 
 def enumerated(schema: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the values that a schema allows, by what makes them equal; None for no such list."""
+    """Return {key of equality: value} of the values that a schema lists, None without a list."""
     if "const" in schema:
         return {_key(schema["const"]): schema["const"]}
     values = schema.get("enum")
@@ -42,18 +41,13 @@ def _key(value: Any) -> str:
     return dumps(value, sort=True)
 
 
-def is_number(value: Any) -> bool:
-    """Whether a value is a number of JSON."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def alternatives(schema: Mapping[str, Any], document: Any) -> list[Any] | None:
     """Return what a schema allows as a list of schemas, None where it says more than that.
 
     So that a type and that type or null are found to be alike, as {"type": "string"} and
     {"anyOf": [{"type": "string"}, {"type": "null"}]} are.
     """
-    asserting = {name: one for name, one in schema.items() if name not in BESIDE_CHOICES}
+    asserting = {name: value for name, value in schema.items() if name not in BESIDE_CHOICES}
     if not has_choices(schema):
         return [asserting]
     [choices, *more] = asserting.values()
@@ -69,31 +63,30 @@ def are_apart(choices: Sequence[Any], document: Any) -> bool:
     """
     if len(choices) ** 2 > MOST_PAIRS:
         return False
-    targets = [as_object(target_of(one, document)) for one in choices]
+    targets = [as_object(target_of(choice, document)) for choice in choices]
     return all(_exclude(one, other) for one, other in combinations(targets, 2))
 
 
 def _exclude(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     types = allowed_types(one) & allowed_types(other)
-    if not types or _have_other_values(one, other):
+    if not types or _values_are_disjoint(one, other):
         return True
     if types != {"object"}:
         return False
     mine, others = (as_object(schema.get("properties")) for schema in (one, other))
     required = names_in(one.get("required")).keys() & names_in(other.get("required"))
     return any(
-        _have_other_values(as_object(mine.get(name)), as_object(others.get(name)))
+        _values_are_disjoint(as_object(mine.get(name)), as_object(others.get(name)))
         for name in required
     )
 
 
-def _have_other_values(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def _values_are_disjoint(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     mine, others = enumerated(one), enumerated(other)
     return mine is not None and others is not None and not mine.keys() & others.keys()
 
 
 def has_choices(schema: Mapping[str, Any]) -> bool:
-    """Whether a schema has alternatives."""
     return any(name in schema for name in CHOICES)
 
 
@@ -109,15 +102,15 @@ def target_of(schema: Any, document: Any) -> Any:
     """
     for _ in range(10):  # a reference may lead to a reference
         reference = reference_of(schema)
-        found = _at(document, reference[1:]) if reference.startswith("#") else ABSENT
-        if found is ABSENT:
+        target = _at(document, reference[1:]) if reference.startswith("#") else ABSENT
+        if target is ABSENT:
             break
         beside = {name: value for name, value in schema.items() if name != "$ref"}
-        asserted = as_object(found)
+        asserted = as_object(target)
         both = asserted.keys() & beside.keys() - BESIDE_CHOICES
         if any(not equal(asserted[name], beside[name]) for name in both):
             break
-        schema = {**found, **beside} if isinstance(found, dict) else found
+        schema = {**target, **beside} if isinstance(target, dict) else target
     return schema
 
 
@@ -138,7 +131,6 @@ def as_object(schema: Any) -> dict[str, Any]:
 
 
 def allows_all(schema: Any) -> bool:
-    """Whether any value fits a schema."""
     return schema is True or schema == {}
 
 

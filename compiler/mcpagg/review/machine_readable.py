@@ -10,12 +10,12 @@ from typing import Any
 from urllib.parse import quote
 
 from mcpagg import __version__
-from mcpagg.literal import json_text, literal
+from mcpagg.literal import json_text, literal, visible
 from mcpagg.problems import CompileError
 from mcpagg.review import CLASSES
 from mcpagg.review.changes import Change, ServerSummary
 from mcpagg.review.costs import Cost
-from mcpagg.review.describing import describe_place, in_short, values, visible
+from mcpagg.review.describing import describe_place, in_short, values
 from mcpagg.review.lint import Finding
 from mcpagg.review.reviewing import Review
 from mcpagg.review.values import ABSENT
@@ -35,7 +35,7 @@ _NAMED = re.compile(rf'"(?:{"|".join({*_KEYS.values()})})": "(?:[^"\\]|\\.)*"')
 
 
 def as_json(review: Review) -> str:
-    """Return a review as JSON text, what nobody would see escaped.
+    """Return a review as JSON text, with characters that cannot be seen escaped.
 
     {file, up_to_date, fails, servers: [{name, state, version: {before, after}, tools: {added,
     removed, changed}, …}], changes: [{class, counts, server, kind, name, place, what, before,
@@ -169,19 +169,19 @@ def _plain(text: str) -> str:
 
     SARIF 2.1.0, 3.11.5 (placeholders) and 3.11.6 (embedded links).
     """
-    return _MARKUP.sub(lambda found: _ESCAPED[found[0]], visible(text))
+    return _MARKUP.sub(lambda match: _ESCAPED[match[0]], visible(text))
 
 
 class _Lines:
-    """Where in the text of FILE something stands; the text is gone through once."""
+    """The lines of FILE where things stand; the text is searched once."""
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._ends = [found.start() for found in re.finditer("\n", text)]
+        self._ends = [match.start() for match in re.finditer("\n", text)]
         self._rows: dict[tuple[str, str], int] = {}
         self._names: dict[str, list[int]] = {}
-        for found in _NAMED.finditer(text):
-            self._names.setdefault(found[0], []).append(found.start())
+        for match in _NAMED.finditer(text):
+            self._names.setdefault(match[0], []).append(match.start())
 
     def of(self, change: Change) -> int:
         """Return the line, from 1, where what changed stands; 1 where it does not."""
@@ -189,9 +189,9 @@ class _Lines:
         if place < 0:
             return 1
         if key := _KEYS.get(change.kind):
-            known = self._names.get(f'"{key}": {json_text(change.name)}', [])
-            index = bisect_left(known, place)
-            place = known[index] if index < len(known) else place
+            starts = self._names.get(f'"{key}": {json_text(change.name)}', [])
+            index = bisect_left(starts, place)
+            place = starts[index] if index < len(starts) else place
         return bisect_left(self._ends, place) + 1
 
     def _row(self, change: Change) -> int:
@@ -201,6 +201,6 @@ class _Lines:
             table, row = "SERVERS", f"\n{json_text(change.server)}: {{"
         if (table, row) not in self._rows:
             start = self._text.find(f"\n{table} = ")
-            found = self._text.find(row, start) if start >= 0 else -1
-            self._rows[table, row] = found + 1 if found >= 0 else -1
+            index = self._text.find(row, start) if start >= 0 else -1
+            self._rows[table, row] = index + 1 if index >= 0 else -1
         return self._rows[table, row]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from mcpagg.literal import visible
 from mcpagg.problems import CompileError, count
 from mcpagg.review import CLASSES
 from mcpagg.review.changes import Change
@@ -16,7 +17,6 @@ from mcpagg.review.describing import (
     grouped,
     in_short,
     values,
-    visible,
 )
 from mcpagg.review.reviewing import Review
 
@@ -31,17 +31,17 @@ _SHOWN = ("hidden", "schema-breaking", "launch", "file")
 
 def as_markdown(review: Review) -> str:
     """Return a review as Markdown, as much of it as a comment holds."""
-    kept: list[str] = []
+    blocks: list[str] = []
     size = 0
     for block in _blocks(review):
         size += len(block) + 1
         if size > LONGEST:
-            opened = kept.count(OPEN) + kept.count(FOLDED)
-            kept += [CLOSE] if opened > kept.count(CLOSE) else []
-            kept.append(MORE)
+            opened = blocks.count(OPEN) + blocks.count(FOLDED)
+            blocks += [CLOSE] if opened > blocks.count(CLOSE) else []
+            blocks.append(MORE)
             break
-        kept.append(block)
-    return "\n".join(kept) + "\n"
+        blocks.append(block)
+    return "\n".join(blocks) + "\n"
 
 
 def fault_as_markdown(file: str, fault: CompileError) -> str:
@@ -86,7 +86,9 @@ def _change(alike: Sequence[Change]) -> Iterator[str]:
     what = _own_text(in_short(change.what))
     yield f"- {of}: {place}{what}{': ' if short else ''}{short and _code(short)}"
     before, after = (None, None) if short else values(change)
-    lines = [f"{sign} {one}" for sign, one in (("-", before), ("+", after)) if one is not None]
+    lines = [
+        f"{sign} {value}" for sign, value in (("-", before), ("+", after)) if value is not None
+    ]
     if lines:
         yield ""
         yield _fenced("\n".join(lines), "diff", indent="  ")
@@ -104,14 +106,14 @@ def _code(text: str) -> str:
 
     https://spec.commonmark.org/0.31.2/#code-spans
     """
-    shown = visible(text)
-    fence = _fence(shown, 1)
-    space = " " if shown.startswith(("`", " ")) or shown.endswith(("`", " ")) else ""
-    return f"{fence}{space}{shown}{space}{fence}"
+    line = visible(text)
+    fence = _fence(line, 1)
+    space = " " if line.startswith(("`", " ")) or line.endswith(("`", " ")) else ""
+    return f"{fence}{space}{line}{space}{fence}"
 
 
 def _own_text(text: str) -> str:
-    """Return text of ours as it is, and in a code span whatever may hold that of a server."""
+    """Return our own text as it is; what may hold text of a server, as a code span."""
     return text if _OURS.fullmatch(text) else _code(text)
 
 

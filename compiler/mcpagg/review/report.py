@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 from mcpagg.command.printing import Line, give_text, show_lines
+from mcpagg.literal import visible
 from mcpagg.problems import CompileError, count
 from mcpagg.review.changes import Change
 from mcpagg.review.describing import (
     BAD,
     SIGNS,
-    apart,
     describe_compilers,
     describe_items,
     describe_place,
@@ -22,9 +22,9 @@ from mcpagg.review.describing import (
     describe_server,
     describe_values,
     is_whole_item,
+    split_by_item,
     tone,
     values,
-    visible,
 )
 from mcpagg.review.machine_readable import as_json, as_sarif, fault_as_json
 from mcpagg.review.markdown import as_markdown, fault_as_markdown
@@ -64,8 +64,8 @@ def as_lines(review: Review) -> Iterator[Line]:
     """Yield the whole review."""
     yield Line(review.headline(), "heading")
     yield from as_summary(review)
-    shown = [change for change in review.by_server() if change.class_ != "runtime"]
-    for server, changes in groupby(shown, key=lambda change: change.server):
+    listed = [change for change in review.by_server() if change.class_ != "runtime"]
+    for server, changes in groupby(listed, key=lambda change: change.server):
         yield Line("")
         yield Line(visible(server) if server else "the proxy", "heading")
         yield from _items(changes)
@@ -88,7 +88,7 @@ def as_summary(review: Review) -> Iterator[Line]:
 
 def _items(changes: Iterable[Change]) -> Iterator[Line]:
     """Yield the changes of a server under the names of what they are of."""
-    own, others = apart(changes)
+    own, others = split_by_item(changes)
     for change in own:
         yield from _change(change)
     for names, group in groupby(others, key=describe_items):

@@ -8,19 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mcpagg.compiling import earlier_text
+from mcpagg.jsontext import at_pointer
 from mcpagg.literal import json_text
 from mcpagg.passes.emission.output import difference, differs
 from mcpagg.passes.emission.recorded import Contents, Rows
-from mcpagg.pointers import at_pointer
 from mcpagg.problems import count
 from mcpagg.review import ALWAYS, CLASSES
-from mcpagg.review.changes import (
-    Change,
-    ServerSummary,
-    compare,
-    summaries,
-    with_command_line,
-)
+from mcpagg.review.changes import Change, ServerSummary, compare, summaries, with_command_line
 from mcpagg.review.dry_run import HIDDEN, without_credentials
 from mcpagg.review.values import ABSENT
 from mcpagg.spec import ServerSpec
@@ -62,14 +57,13 @@ class Review:
 
     @property
     def fails(self) -> bool:
-        """Whether a change counts."""
         return any(change.class_ in self.counting for change in self.changes)
 
     @property
     def numbers(self) -> dict[str, int]:
         """How many changes there are of each class that has some, in the order of `CLASSES`."""
-        found = Counter(change.class_ for change in self.changes)
-        return {class_: found[class_] for class_ in CLASSES if found[class_]}
+        counts = Counter(change.class_ for change in self.changes)
+        return {class_: counts[class_] for class_ in CLASSES if counts[class_]}
 
     def by_server(self) -> list[Change]:
         """Return the changes, those of a server together, the proxy's last."""
@@ -84,7 +78,6 @@ class Review:
         return f"{self.file}: {count(len(self.changes), 'change')}{since}"
 
     def headline(self) -> str:
-        """Say in one line how much has changed, and of which classes."""
         classes = ", ".join(f"{number} {class_}" for class_, number in self.numbers.items())
         return f"{self.outcome()} ({classes})" if classes else self.outcome()
 
@@ -101,7 +94,7 @@ def review(
     What servers and the launch table do not explain is a change of the class `file`: FILE then is
     not even what its own snapshot would be compiled to.
     """
-    found = Review(
+    comparison = Review(
         str(file),
         result.text if since else old,
         counting=ALWAYS.union(counting),
@@ -110,12 +103,12 @@ def review(
         costs=((None, result.costs), *result.profiles.items()),
     )
     if not differs(old, result.text):
-        return replace(found, unchanged=len(result.made_of.rows))
+        return replace(comparison, unchanged=len(result.data.rows))
     before, names = result.earlier.contents, result.earlier.renamed
-    now = Contents(result.made_of.rows, result.made_of.snapshot)
+    now = Contents(result.data.rows, result.data.snapshot)
     changes = [*compare(before, now, names)]
     labels = since or f"{file} (on disk)", str(file) if since else f"{file} (compiled now)"
-    compilers, rest = difference(labels, old, result.earlier_text or result.text)
+    compilers, rest = difference(labels, old, earlier_text(result) or result.text)
     if compilers:
         changes.append(Change("runtime", "", "proxy", "", "", NOT_COMPARED, *compilers))
     if rest or not changes:
@@ -127,10 +120,10 @@ def review(
         rest = _masked_diff(rest, before.rows, now.rows)
     servers = summaries(changes, before, now, names)
     return replace(
-        found,
+        comparison,
         changes=tuple(changes),
         servers=servers,
-        unchanged=len(now.rows.keys() - {one.name for one in servers}),
+        unchanged=len(now.rows.keys() - {summary.name for summary in servers}),
         diff=rest if old else "",
     )
 
@@ -141,11 +134,11 @@ def _masked(rows: Rows) -> dict[str, dict[str, Any]]:
 
 
 def _masked_row(name: str, row: Mapping[str, Any]) -> dict[str, Any]:
-    shown = without_credentials(ServerSpec.from_row(name, row), row)
+    masked = without_credentials(ServerSpec.from_row(name, row), row)
     for field in ("env", "headers"):
-        if field in shown:
-            shown[field] = {k: v if references(v) else HIDDEN for k, v in shown[field].items()}
-    return shown
+        if field in masked:
+            masked[field] = {k: v if references(v) else HIDDEN for k, v in masked[field].items()}
+    return masked
 
 
 def _without_secrets(changes: list[Change], before: Rows, now: Rows) -> Iterator[Change]:
@@ -167,6 +160,6 @@ def _masked_diff(diff: str, *tables: Rows) -> str:
     for rows in tables:
         for name, row in _masked(rows).items():
             pairs = zip(strings(rows[name]), strings(row), strict=True)
-            for text in [text for (_, text), (_, shown) in pairs if text != shown]:
+            for text in [text for (_, text), (_, masked) in pairs if text != masked]:
                 diff = diff.replace(json_text(text), json_text(HIDDEN))
     return diff

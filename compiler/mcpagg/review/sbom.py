@@ -1,4 +1,4 @@
-"""What a proxy starts as a bill of materials, for whoever keeps watch over packages.
+"""What a proxy starts as a bill of materials, for tools that watch over packages.
 
 CycloneDX 1.6 (https://cyclonedx.org/docs/1.6/json): the proxy depends on its servers, each with the
 version that it gives itself, and a server on the package or the image that its command line names,
@@ -36,7 +36,7 @@ def bill_of_materials(result: Compilation) -> str:
     )
     proxy = Component(name=result.name, type=ComponentType.APPLICATION, bom_ref="proxy")
     bom.metadata.component = proxy
-    rows, children = result.made_of.rows, result.made_of.snapshot.children
+    rows, children = result.data.rows, result.data.snapshot.children
     servers = [_server(bom, child, rows[child.name]) for child in children]
     bom.register_dependency(proxy, servers)
     outputter = make_outputter(bom, OutputFormat.JSON, SchemaVersion.V1_6)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from mcpagg.jsontext import escaped
 from mcpagg.passes.discovery.ordering import equal
-from mcpagg.pointers import escaped
 from mcpagg.review.keywords import (
     BESIDE_CHOICES,
     CHOICES,
@@ -26,11 +26,11 @@ from mcpagg.review.keywords import (
     as_object,
     enumerated,
     has_choices,
-    is_number,
     names_in,
     reference_of,
     target_of,
 )
+from mcpagg.review.lint.schemas import is_number
 from mcpagg.review.values import ABSENT, alike, became, differing
 
 BREAKING, COMPATIBLE, TEXT = "schema-breaking", "schema-compatible", "text"
@@ -51,7 +51,7 @@ EFFECTS = {
 class SchemaChange(NamedTuple):
     """One change: its effect (see EFFECTS), its place as a JSON pointer, and its values.
 
-    `what` became of the place stands behind it: `/properties/path`: "is required now".
+    `what` says what became of the place, as a clause after it: "is required now".
     """
 
     effect: str
@@ -61,7 +61,6 @@ class SchemaChange(NamedTuple):
     after: Any = ABSENT
 
     def class_for(self, *, output: bool) -> str:
-        """Return its class, in what a tool takes or in what it returns."""
         return EFFECTS[self.effect][output]
 
 
@@ -126,15 +125,15 @@ class _Comparison:
                 self._referred.add(references)
             old, new = target_of(before, self._before), target_of(after, self._after)
         self._depth += 1
-        found = [*self._members(as_object(old), as_object(new), pointer)]
+        changes = [*self._members(as_object(old), as_object(new), pointer)]
         self._depth -= 1
         if references[0] != references[1] and reference_of(old) != reference_of(new):
             what = "refers to something else, which is not followed"
-            found.append(SchemaChange("unclear", f"{pointer}/$ref", what, *references))
-        if not found:
+            changes.append(SchemaChange("unclear", f"{pointer}/$ref", what, *references))
+        if not changes:
             effect = "none" if equal(old, new) else "unclear"
-            found = [SchemaChange(effect, pointer, "is written in another way", before, after)]
-        yield from found
+            changes = [SchemaChange(effect, pointer, "is written in another way", before, after)]
+        yield from changes
 
     def _members(
         self, before: Mapping[str, Any], after: Mapping[str, Any], pointer: str
@@ -175,8 +174,8 @@ class _Comparison:
         return are_apart(as_list(before), self._before) and are_apart(as_list(after), self._after)
 
     def _subschema(self, before: Any, after: Any, pointer: str) -> Iterator[SchemaChange]:
-        """Compare what all values of some kind must fit; any value does where there is no such."""
-        old, new = (True if one is ABSENT else one for one in (before, after))
+        """Compare the schemas of all values of some kind; without one, any value is valid."""
+        old, new = (True if value is ABSENT else value for value in (before, after))
         if isinstance(old, dict) and isinstance(new, dict):
             yield from self.changes(old, new, pointer)
             return
@@ -198,8 +197,8 @@ class _Comparison:
     def _properties(
         self, before: Mapping[str, Any], after: Mapping[str, Any], pointer: str
     ) -> Iterator[SchemaChange]:
-        old, new = (as_object(one.get("properties")) for one in (before, after))
-        had, has = (names_in(one.get("required")) for one in (before, after))
+        old, new = (as_object(schema.get("properties")) for schema in (before, after))
+        had, has = (names_in(schema.get("required")) for schema in (before, after))
         for name in {**old, **new, **had, **has}:
             place = f"{pointer}/properties/{escaped(name)}"
             if name in old and name not in new and name not in has:
@@ -230,16 +229,16 @@ class _Comparison:
                 what = "changed, and has too many alternatives to compare"
                 yield SchemaChange("unclear", pointer, what)
             return
-        gone = [one for one in before if not any(equal(one, other) for other in after)]
-        come = [one for one in after if not any(equal(one, other) for other in before)]
+        gone = [choice for choice in before if not any(equal(choice, other) for other in after)]
+        come = [choice for choice in after if not any(equal(choice, other) for other in before)]
         if len(gone) == len(come) == 1 and len(before) == len(after):
             yield from self.changes(gone[0], come[0], f"{pointer}/{after.index(come[0])}")
             return
         less, more = ("wider", "narrower") if name == "allOf" else ("narrower", "wider")
-        for one in gone:
-            yield SchemaChange(less, pointer, "lost an alternative", before=one)
-        for one in come:
-            yield SchemaChange(more, pointer, "has a new alternative", after=one)
+        for choice in gone:
+            yield SchemaChange(less, pointer, "lost an alternative", before=choice)
+        for choice in come:
+            yield SchemaChange(more, pointer, "has a new alternative", after=choice)
         if not gone and not come:
             yield SchemaChange("none", pointer, "has another order", before, after)
 
@@ -286,9 +285,11 @@ def _values(
             yield SchemaChange("narrower", place, "lost a value", before=old[key])
         for key in [key for key in new if key not in old]:
             yield SchemaChange("wider", place, "has a new value", after=new[key])
-        shown = [{k: v for k, v in one.items() if k in OF_ONE_VALUE} for one in (before, after)]
-        if old.keys() == new.keys() and not equal(*shown):
-            yield SchemaChange("none", place, "has another order", *shown)
+        values = [
+            {k: v for k, v in schema.items() if k in OF_ONE_VALUE} for schema in (before, after)
+        ]
+        if old.keys() == new.keys() and not equal(*values):
+            yield SchemaChange("none", place, "has another order", *values)
 
 
 def _effect(name: str, before: Any, after: Any) -> str:

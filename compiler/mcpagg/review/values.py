@@ -1,4 +1,4 @@
-"""Values of members that may not be there: how they differ, and what became of them."""
+"""Values of members that may be absent: how they differ."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mcpagg.passes.discovery.ordering import equal
 
 
 class _Absent:
-    """What a member that is not there has for a value."""
+    """The value of a member that is absent."""
 
     def __repr__(self) -> str:
         return "ABSENT"
@@ -19,7 +19,6 @@ ABSENT: Final = _Absent()
 
 
 def alike(before: Any, after: Any) -> bool:
-    """Whether two values are equal, or both ABSENT."""
     if before is ABSENT or after is ABSENT:
         return before is after
     return equal(before, after)

@@ -1,4 +1,4 @@
-"""What stands beside the servers and is not one: what is honoured, refused, or not about them."""
+"""The keys beside the servers: honoured, refused, or named as not about servers."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from mcpagg.passes.config.dialects import (
     SERVER_LISTS,
     Dialect,
 )
-from mcpagg.passes.config.findings import Place, quoted, reach
 from mcpagg.passes.config.keys import is_quiet
 from mcpagg.passes.config.patterns import is_clients_own, names_one
+from mcpagg.passes.config.places import Place, quoted, reach
 from mcpagg.passes.config.restrictions import (
     SWITCHES,
     gives,
@@ -32,7 +32,7 @@ from mcpagg.passes.config.restrictions import (
     restricts,
     says_nothing,
 )
-from mcpagg.problems import some
+from mcpagg.problems import name_list
 from mcpagg_runtime.launch.secrecy import words_of
 
 _OF_SERVERS = re.compile(r"(?:^| )(?:mcp|servers?(?: |$)|tools?(?: |$))")
@@ -61,33 +61,34 @@ def report_beside(
             what = "switches every server off" if off else "is not honoured"
             at.error(what, "compile a copy of the config without it, if you can do without")
     elsewhere = list(_restrictions(document, dialect, servers, root))
-    known = _known(document, dialect)
-    others = [key for key in document if key not in known and not is_quiet(key)]
+    handled = _known(document, dialect)
+    others = [key for key in document if key not in handled and not is_quiet(key)]
     roots = tuple(f"{key}." for key in others)
     others += [path for path in elsewhere if not f"{path}.".startswith(roots)]
     if others:
-        root.warn(f"not about servers, ignored: {some([*map(quoted, others)], _SHOWN)}")
+        root.warn(f"not about servers, ignored: {name_list([*map(quoted, others)], _SHOWN)}")
 
 
 def _known(document: dict[str, Any], dialect: Dialect) -> set[str]:
     """Return the keys at the root that are looked at elsewhere."""
     paths = (*ROOT_UNHONOURED, *SERVER_LISTS, *DEFAULTS, *dialect.tool_patterns, dialect.hosts)
-    known = {*ROOT_QUIET, *dialect.harmless}
+    handled = {*ROOT_QUIET, *dialect.harmless}
     for path in (*paths, ".".join(dialect.container)):
-        known |= {path, path.split(".")[0]}
+        handled |= {path, path.split(".")[0]}
     for path in (*ROOT_SWITCHES, *map(".".join, CONTAINERS)):
         if reach(document, path, Place())[0] is not None:
-            known |= {path, path.split(".")[0]}
+            handled |= {path, path.split(".")[0]}
     if dialect.container == ("mcpServers",):
-        known |= {"envVars", "serverTransport"} | ({"tools"} if has_composites(document) else set())
-    return known
+        handled |= {"envVars", "serverTransport"}
+        handled |= {"tools"} if has_composites(document) else set()
+    return handled
 
 
 def _restrictions(
     document: dict[str, Any], dialect: Dialect, servers: Collection[str], root: Place
 ) -> Iterator[str]:
     """Report what restricts the servers and is not honoured; yield the paths of what does not."""
-    told = set()
+    reported = set()
     for way, value in _leaves(document, (("", root),), _passed(document, dialect)):
         keys = tuple(key for key, _ in way[1:])
         if not (_restricts(keys, value) or _switches_off(keys, value, dialect, servers)):
@@ -95,8 +96,8 @@ def _restrictions(
         at = next((place for key, place in way[::-1] if restricts(key, "")), way[-1][1])
         if not _concerns(keys, value, dialect, servers):
             yield ".".join(keys)
-        elif at.path not in told:
-            told.add(at.path)
+        elif at.path not in reported:
+            reported.add(at.path)
             at.error(
                 "restricts the servers or their tools, and is not honoured",
                 "--skip the servers, or --hide the tools, and compile a copy without it",
@@ -147,7 +148,7 @@ def _leaves(
 
 
 def _restricts(keys: tuple[str, ...], value: Any) -> bool:
-    """Tell whether a value restricts by the names of its keys; the last of them that does counts.
+    """Whether a value restricts by the names of its keys; the last of them that does counts.
 
     What is allowed among permissions is what the client does not ask for. A list called `tools`
     is that of the only ones.
@@ -165,7 +166,7 @@ def _restricts(keys: tuple[str, ...], value: Any) -> bool:
 def _switches_off(
     keys: tuple[str, ...], value: Any, dialect: Dialect, servers: Collection[str]
 ) -> bool:
-    """Tell whether a switch is off for one of the servers, or for one of its tools."""
+    """Whether a switch is off for one of the servers, or for one of its tools."""
     if len(keys) > 1 and keys[-2] in servers and keys[-1] in SWITCHES:
         return SWITCHES[keys[-1]] is value
     return value is False and names_one(keys[-1], servers, dialect.naming)
@@ -174,7 +175,7 @@ def _switches_off(
 def _concerns(
     keys: tuple[str, ...], value: Any, dialect: Dialect, servers: Collection[str]
 ) -> bool:
-    """Tell whether what restricts concerns the servers: by its path, or by what it names."""
+    """Whether what restricts concerns the servers: by its path, or by what it names."""
     parts = {part for key in keys for part in key.split(".")}.difference(servers)
     if any(map(is_clients_own, parts)):
         return False

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from mcpagg.jsontext import members_of
 from mcpagg.passes.config.dialects import (
     ANY,
     API_DOCUMENTS,
@@ -21,22 +22,22 @@ from mcpagg.passes.config.dialects import (
     ONE_SERVER,
     Dialect,
 )
-from mcpagg.passes.config.findings import Place, kind, quoted
 from mcpagg.passes.config.keys import KEYS, is_quiet
-from mcpagg.problems import count, meant
+from mcpagg.passes.config.places import Place, kind, quoted
+from mcpagg.problems import count, suggest
 
 Keys = tuple[str, ...]
 
 _SHOWN = 6
 _DEEP = 3
-_WRITE = 'write {NAME: {"command": …}}'
-_THAT = "compile the file that it names"
+_WRITE_MAP = 'write {NAME: {"command": …}}'
+_COMPILE_THAT = "compile the file that it names"
 _NEVER_A_NAME = frozenset({"mcpServers", "mcp_servers", "context_servers"})
-_AROUND = 'write {"mcpServers": {NAME: {…}}} around it'
+_WRITE_AROUND = 'write {"mcpServers": {NAME: {…}}} around it'
 
 
-class Found(NamedTuple):
-    """An entry that was found, unread; `beside` is the object that holds its container."""
+class RawEntry(NamedTuple):
+    """An entry that is not read yet; `beside` is the object that holds its container."""
 
     name: str
     value: Any
@@ -44,15 +45,15 @@ class Found(NamedTuple):
     beside: Mapping[str, Any]
 
 
-class Held(NamedTuple):
-    """What a container holds: the keys that lead there, and the object that they start from."""
+class Section(NamedTuple):
+    """A container of servers: the keys that lead to it, its value, the object they start at."""
 
     keys: Keys
     value: Any
     beside: Mapping[str, Any]
 
 
-def find_servers(document: Any, path: Path, root: Place) -> tuple[Dialect, list[Found]]:
+def find_servers(document: Any, path: Path, root: Place) -> tuple[Dialect, list[RawEntry]]:
     """Return the entries of a config in order, and the dialect they are written in.
 
     `path` is where the config lies; its last parts tell some clients' files apart. When there is
@@ -65,50 +66,50 @@ def find_servers(document: Any, path: Path, root: Place) -> tuple[Dialect, list[
         )
         return BARE_MAP, []
     is_config = _NEVER_A_NAME & document.keys() or not API_DOCUMENTS & document.keys()
-    holders = _holders(document, path) if is_config else []
-    if holders:
-        dialect, places = next((held for held in holders if _count(held[1])), holders[0])
-        if listing := next(filter(_lists, places), None):
+    candidates = _candidates(document, path) if is_config else []
+    if candidates:
+        dialect, places = next((pair for pair in candidates if _count(pair[1])), candidates[0])
+        if listing := next(filter(_is_catalogue, places), None):
             what = f"no servers: `{'.'.join(listing.keys)}` lists servers to install"
             root.error(what, "compile the config of the client that starts them")
             return dialect, []
-        _warn_of_others(dialect, holders, root)
-        found = [entry for held in places for entry in _entries(held, root)]
+        _warn_of_others(dialect, candidates, root)
+        entries = [entry for section in places for entry in _entries(section, root)]
     else:
-        dialect, found = _without_container(document, root)
-    if not found and not root.errors:
-        _nothing(document, holders, root)
-    return dialect, found
+        dialect, entries = _without_container(document, root)
+    if not entries and not root.errors:
+        _report_no_servers(document, candidates, root)
+    return dialect, entries
 
 
-def _holders(document: dict[str, Any], path: Path) -> list[tuple[Dialect, list[Held]]]:
+def _candidates(document: dict[str, Any], path: Path) -> list[tuple[Dialect, list[Section]]]:
     """Return the containers that the document has, with what they hold, one row for each."""
-    found: dict[Keys, tuple[Dialect, list[Held]]] = {}
+    candidates: dict[Keys, tuple[Dialect, list[Section]]] = {}
     servers = _bare_map(document)
     for dialect in DIALECTS:
-        if dialect.container in found or not _fits(dialect, document, path):
+        if dialect.container in candidates or not _fits(dialect, document, path):
             continue
         places = [
-            held
+            section
             for container in (dialect.container, *dialect.others)
-            for held in _reach(document, container, document)
-            if not (held.keys[0] in servers and is_entry(held.value))  # the name of a server
-            and (dialect.container not in COMMON_WORDS or _may_hold_servers(held.value))
+            for section in _sections_at(document, container, document)
+            if not (section.keys[0] in servers and is_entry(section.value))  # the name of a server
+            and (dialect.container not in COMMON_WORDS or _may_hold_servers(section.value))
         ]
         if places:
-            found[dialect.container] = (dialect, places)
-    return list(found.values())
+            candidates[dialect.container] = (dialect, places)
+    return list(candidates.values())
 
 
-def _lists(held: Held) -> bool:
-    """Tell whether a container describes servers to install, and none to start."""
-    members = _members(held.value) if isinstance(held.value, dict | list) else []
-    described = [isinstance(one, dict) and bool(OF_CATALOGUES & one.keys()) for one in members]
-    return any(described) and not any(map(is_entry, members))
+def _is_catalogue(section: Section) -> bool:
+    """Whether a container describes servers to install, and none to start."""
+    members = _members(section.value) if isinstance(section.value, dict | list) else []
+    described = any(OF_CATALOGUES & members_of(member).keys() for member in members)
+    return described and not any(map(is_entry, members))
 
 
 def _may_hold_servers(value: Any) -> bool:
-    """Tell whether at least half of the members of a container are objects, as servers are."""
+    """Whether at least half of the members of a container are objects, as servers are."""
     if not isinstance(value, dict | list):
         return False
     objects = [member for member in _members(value) if isinstance(member, dict)]
@@ -120,7 +121,7 @@ def _members(value: dict[str, Any] | list[Any]) -> list[Any]:
 
 
 def _fits(dialect: Dialect, document: dict[str, Any], path: Path) -> bool:
-    """Tell whether the file's name, schema or keys are the dialect's, if it asks for any."""
+    """Whether the file's name, schema or keys are the dialect's, if it asks for any."""
     if not dialect.files and not dialect.signs:
         return True
     if dialect.signs and dialect.signs <= document.keys():
@@ -131,18 +132,18 @@ def _fits(dialect: Dialect, document: dict[str, Any], path: Path) -> bool:
     return any(fnmatchcase(name, f"*[/.]{ending}") for ending in dialect.files)
 
 
-def _reach(
+def _sections_at(
     value: Any, container: Keys, beside: Mapping[str, Any], path: Keys = ()
-) -> Iterator[Held]:
+) -> Iterator[Section]:
     """Yield what stands at the end of a container's keys, of which some may be one with dots."""
     if not container:
-        yield Held(path, value, beside)
+        yield Section(path, value, beside)
     for end in range(len(container), 0, -1) if isinstance(value, dict) else ():
         first, rest = container[:end], container[end:]
         for key in value if first == (ANY,) else (".".join(first),):
             if value.get(key) is not None:
                 below = value[key] if first == (ANY,) and isinstance(value[key], dict) else beside
-                yield from _reach(value[key], rest, below, (*path, key))
+                yield from _sections_at(value[key], rest, below, (*path, key))
 
 
 def _at(root: Place, keys: Keys) -> Place:
@@ -152,47 +153,47 @@ def _at(root: Place, keys: Keys) -> Place:
     return place
 
 
-def _count(places: list[Held]) -> int:
-    return sum(len(held.value) for held in places if isinstance(held.value, dict | list))
+def _count(places: list[Section]) -> int:
+    return sum(len(section.value) for section in places if isinstance(section.value, dict | list))
 
 
-def _entries(held: Held, root: Place) -> Iterator[Found]:
-    place = _at(root, held.keys)
-    if is_entry(held.value):
+def _entries(section: Section, root: Place) -> Iterator[RawEntry]:
+    place = _at(root, section.keys)
+    if is_entry(section.value):
         place.error("is one server without a name", "write {NAME: {…}} around it")
-    elif isinstance(held.value, dict) and held.value and not _holds_objects(held.value):
-        keys = ", ".join(map(quoted, held.value))
-        place.error(f"holds no servers: found {keys}, and no object", _WRITE)
-    elif isinstance(held.value, dict):
-        for name, entry in held.value.items():
-            yield Found(name, entry, place.at(name), held.beside)
-    elif isinstance(held.value, list):
-        yield from _listed(held, place)
-    elif isinstance(held.value, str):
-        place.error("names a file, and only its own client looks there", _THAT)
+    elif isinstance(section.value, dict) and section.value and not _holds_objects(section.value):
+        keys = ", ".join(map(quoted, section.value))
+        place.error(f"holds no servers: found {keys}, and no object", _WRITE_MAP)
+    elif isinstance(section.value, dict):
+        for name, entry in section.value.items():
+            yield RawEntry(name, entry, place.at(name), section.beside)
+    elif isinstance(section.value, list):
+        yield from _listed(section, place)
+    elif isinstance(section.value, str):
+        place.error("names a file, and only its own client looks there", _COMPILE_THAT)
     else:
-        place.error(f"expected an object of servers, found {kind(held.value)}")
+        place.error(f"expected an object of servers, found {kind(section.value)}")
 
 
-def _listed(held: Held, place: Place) -> Iterator[Found]:
+def _listed(section: Section, place: Place) -> Iterator[RawEntry]:
     """Yield the entries of a list; a URL without a name is called as its host is."""
-    taken = {_own_name(entry) for entry in held.value}
-    for index, written in enumerate(held.value):
+    names = {_own_name(entry) for entry in section.value}
+    for index, written in enumerate(section.value):
         at = place.at(index)
         is_url = isinstance(written, str) and "://" in written
         entry = {"url": written} if is_url else written
         name = _own_name(entry)
         if isinstance(entry, str):
-            at.error("names a file, and only its own client looks there", _THAT)
+            at.error("names a file, and only its own client looks there", _COMPILE_THAT)
             continue
         if name is None and (host := _host(entry)):
-            name = next(n for n in _names(host) if n not in taken)
-            taken.add(name)
+            name = next(n for n in _names(host) if n not in names)
+            names.add(name)
             at.warn(f"has no name; here it is called {quoted(name)}", 'give it a "name"')
         if name is None:
             at.error("is a server without a name", 'give it a "name"')
         else:
-            yield Found(name, entry, at, held.beside)
+            yield RawEntry(name, entry, at, section.beside)
 
 
 def _names(first: str) -> Iterator[str]:
@@ -223,16 +224,16 @@ def _holds_objects(value: dict[str, Any] | list[Any]) -> bool:
     return any(isinstance(member, dict) for member in _members(value))
 
 
-def _without_container(document: dict[str, Any], root: Place) -> tuple[Dialect, list[Found]]:
+def _without_container(document: dict[str, Any], root: Place) -> tuple[Dialect, list[RawEntry]]:
     """Read a document that is a server, or a map of servers, itself."""
     if is_entry(document):
         name = _own_name(document)
         if name is not None:
-            return ONE_SERVER, [Found(name, document, root, {})]
-        root.error("is one server without a name", _AROUND)
+            return ONE_SERVER, [RawEntry(name, document, root, {})]
+        root.error("is one server without a name", _WRITE_AROUND)
         return ONE_SERVER, []
     servers = _bare_map(document).items()
-    return BARE_MAP, [Found(key, value, root.at(key), {}) for key, value in servers]
+    return BARE_MAP, [RawEntry(key, value, root.at(key), {}) for key, value in servers]
 
 
 def _bare_map(document: dict[str, Any]) -> dict[str, Any]:
@@ -251,31 +252,32 @@ def _bare_map(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_entry(value: Any) -> bool:
-    """Tell whether a value looks like a server's entry."""
     return isinstance(value, dict) and any(
         key in KEYS and KEYS[key].field in ("command", "url") and isinstance(member, str | list)
         for key, member in value.items()
     )
 
 
-def _warn_of_others(taken: Dialect, holders: list[tuple[Dialect, list[Held]]], root: Place) -> None:
+def _warn_of_others(
+    chosen: Dialect, candidates: list[tuple[Dialect, list[Section]]], root: Place
+) -> None:
     """Warn of containers that hold servers as well, each kind in one line."""
-    for dialect, places in holders:
-        full = [held for held in places if _count([held])]
-        shorter = min(len(dialect.container), len(taken.container))
-        if dialect.container[:shorter] != taken.container[:shorter] and full:
+    for dialect, places in candidates:
+        full = [section for section in places if _count([section])]
+        shorter = min(len(dialect.container), len(chosen.container))
+        if dialect.container[:shorter] != chosen.container[:shorter] and full:
             more = (
                 f", nor those of {count(len(full) - 1, 'other')} like it" if len(full) > 1 else ""
             )
-            what = f"is not read: the servers of {_dotted(taken)} are{more}"
+            what = f"is not read: the servers of {_dotted(chosen)} are{more}"
             _at(root, full[0].keys).warn(what)
 
 
-def _nothing(document: dict[str, Any], holders: list[Any], root: Place) -> None:
+def _report_no_servers(document: dict[str, Any], candidates: list[Any], root: Place) -> None:
     """Say that there is no server, and what was looked for."""
-    if holders:
-        empty = ", ".join(_dotted(dialect) for dialect, _ in holders)
-        root.error(f"no servers: {empty} is empty", f"{_WRITE} into it")
+    if candidates:
+        empty = ", ".join(_dotted(dialect) for dialect, _ in candidates)
+        root.error(f"no servers: {empty} is empty", f"{_WRITE_MAP} into it")
         return
     for keys, what in NOT_CONFIGS:
         if keys <= document.keys():
@@ -283,21 +285,22 @@ def _nothing(document: dict[str, Any], holders: list[Any], root: Place) -> None:
             return
     short = [_dotted(dialect) for dialect in DIALECTS if len(dialect.container) < _DEEP]
     looked = ", ".join(list(dict.fromkeys(short))[:_SHOWN])
-    known = {container[0] for container in CONTAINERS}
-    there = next((key for key in document if key in known), None)
+    containers = {container[0] for container in CONTAINERS}
+    there = next((key for key in document if key in containers), None)
     has = ", ".join(quoted(key) for key in list(document)[:10]) or "nothing"
     what = f"looked for {looked} and others; the file has {has}"
     if there is not None:
         what += f", and in {quoted(there)} nothing that is a server"
-    root.error(f"no servers: {what}", _misspelt(document, known) or f"{_WRITE} as `mcpServers`")
+    remedy = _misspelt(document, containers) or f"{_WRITE_MAP} as `mcpServers`"
+    root.error(f"no servers: {what}", remedy)
 
 
-def _misspelt(document: dict[str, Any], known: Collection[str]) -> str:
+def _misspelt(document: dict[str, Any], containers: Collection[str]) -> str:
     """Return the remedy for a key that is almost a container's, if it may well be meant as one."""
     for key, value in document.items():
-        if key not in known and isinstance(value, dict | list):
+        if key not in containers and isinstance(value, dict | list):
             names_them = "mcp" in key.lower() or any(map(is_entry, _members(value)))
-            if names_them and (close := meant(key, known)):
+            if names_them and (close := suggest(key, containers)):
                 return close
     return ""
 

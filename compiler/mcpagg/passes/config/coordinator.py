@@ -1,4 +1,4 @@
-"""What the coordinator's config (mcp-proxy-hub) adds.
+"""The keys that the coordinator (mcp-proxy-hub) adds to a config.
 
 Composite tools, variables to mask, and how the proxy itself is served:
 
@@ -12,9 +12,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from mcpagg.jsontext import members_of
 from mcpagg.passes.config import readers
 from mcpagg.passes.config.credentials import Credential
-from mcpagg.passes.config.findings import Place, quoted
+from mcpagg.passes.config.places import Place, quoted
 from mcpagg.passes.config.restrictions import report_unknown
 from mcpagg.passes.config.validation import place_of, validated
 from mcpagg.spec import Composite, Mask, ServerSpec, Subtool
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
 
 def has_composites(document: Any) -> bool:
     """Tell the coordinator's `tools` from those of a client."""
-    value = document.get("tools")
-    members = value.values() if isinstance(value, dict) else ()
+    members = members_of(document.get("tools")).values()
     return any(isinstance(member, dict) and "subtools" in member for member in members)
 
 
@@ -46,12 +46,12 @@ def read_composites(document: Any, servers: list[str], root: Place) -> list[Comp
             subtools=tuple(
                 Subtool(
                     server=server,
-                    tool=one.name,
+                    tool=tool.name,
                     path=place_of(at, written, (name, "subtools", server, "tools", index)).path,
-                    description=one.description or None,
+                    description=tool.description or None,
                 )
                 for server, listed in composite.subtools.items()
-                for index, one in enumerate(listed.tools)
+                for index, tool in enumerate(listed.tools)
             ),
         )
         for name, composite in (read or {}).items()
@@ -76,8 +76,8 @@ def read_transport(document: Any, root: Place, allow_secrets: bool) -> dict[str,
         place = at.at("auth").at("token")
         report = place.warn if allow_secrets else place.error
         report("is a token that is written out", remedy)
-    said = {"type": read.type, "host": read.host, "path": read.path, "port": read.port}
-    return {key: value for key, value in (said | {"token": token}).items() if value is not None}
+    members = {"type": read.type, "host": read.host, "path": read.path, "port": read.port}
+    return {key: value for key, value in (members | {"token": token}).items() if value is not None}
 
 
 def has_masks(value: Any) -> bool:
@@ -87,24 +87,24 @@ def has_masks(value: Any) -> bool:
 
 def read_masks(written: Any, at: Place) -> tuple[Mask, ...]:
     """Read `envVars`: a list of `{name, value, expand, unexpand}`, each name once."""
-    found: dict[str, Mask] = {}
+    masks: dict[str, Mask] = {}
     read: models.Masks | None = validated("Masks", written, at, (), report_unknown)
     for index, mask in enumerate(read or ()):
         place = at.at(index)
         if not (mask.expand or mask.unexpand):
             place.warn("neither `expand` nor `unexpand` is true, so it does nothing")
             continue
-        if mask.name in found:
+        if mask.name in masks:
             place.error(f"the variable {quoted(mask.name)} is listed twice", "remove one")
         value = written[index].get("value", f"${{{mask.name}}}")
-        found[mask.name] = Mask(
+        masks[mask.name] = Mask(
             name=mask.name,
             path=place.at("value").path,
             value=readers.scalar(value, place.at("value")) or "",
             expand=mask.expand,
             unexpand=mask.unexpand,
         )
-    return tuple(found.values())
+    return tuple(masks.values())
 
 
 def masked(document: Any, servers: list[ServerSpec], root: Place) -> list[ServerSpec]:

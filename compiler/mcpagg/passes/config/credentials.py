@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from mcpagg.passes.config.findings import quoted
+from mcpagg.passes.config.places import quoted
 from mcpagg.spec import ServerSpec
 from mcpagg_runtime.launch.launch import Location, strings
 from mcpagg_runtime.launch.secrecy import (
@@ -213,7 +213,7 @@ _NAMED: tuple[tuple[str, re.Pattern[str]], ...] = (
 
 
 class _Clue(NamedTuple):
-    """A value with a name beside it, and what stands in the string around the value.
+    """A value with a name beside it, and the text around the value.
 
     `lead` and `tail` are kept when the value is replaced. `variable` is one that the config has
     for the value already.
@@ -228,7 +228,7 @@ class _Clue(NamedTuple):
 
 
 class _Evidence(NamedTuple):
-    """What speaks for a credential in a string."""
+    """The evidence for a credential in a string."""
 
     what: str
     clue: _Clue
@@ -240,13 +240,13 @@ _NO_CLUE = _Clue("", "", "")
 
 def find_credentials(server: ServerSpec) -> list[Credential]:
     """Return the literal credentials of an entry, at most one for each string, in its order."""
-    found = []
+    credentials = []
     for location, written, name in _strings(server):
         evidence = _strongest(written, name)
         if evidence is not None:
             remedy = _remedy(server, location, evidence.clue)
-            found.append(Credential(location, evidence.what, remedy, evidence.placeholder))
-    return found
+            credentials.append(Credential(location, evidence.what, remedy, evidence.placeholder))
+    return credentials
 
 
 def credential_in(name: str, value: str) -> str | None:
@@ -297,8 +297,8 @@ def _strongest(written: str, name: str) -> _Evidence | None:
     clues += _logins(literal, name)
     if name:
         clues.append(_Clue("", name, literal))
-    found = [*_evidence(literal, clues), *_within_base64(literal)]
-    return min(found, key=lambda one: one.placeholder, default=None)
+    evidence = [*_evidence(literal, clues), *_within_base64(literal)]
+    return min(evidence, key=lambda piece: piece.placeholder, default=None)
 
 
 def _evidence(text: str, clues: list[_Clue]) -> Iterator[_Evidence]:
@@ -322,8 +322,8 @@ def _within_base64(text: str) -> Iterator[_Evidence]:
             inner = base64.b64decode(run[: len(run) // 4 * 4]).decode()
         except ValueError:
             continue
-        for found in _evidence(inner, list(_clues(inner))):
-            yield found._replace(what=f"{found.what}, in base64", clue=_NO_CLUE)
+        for evidence in _evidence(inner, list(_clues(inner))):
+            yield evidence._replace(what=f"{evidence.what}, in base64", clue=_NO_CLUE)
 
 
 def _clues(text: str) -> Iterator[_Clue]:
@@ -348,8 +348,8 @@ def _logins(text: str, flag: str) -> Iterator[_Clue]:
         if not password and looks_random(user):
             yield _Clue(" in a login", "token", user, tail=":")
         elif looks_random(password) or (sure and match["glued"] is None):
-            shown = "USER" if looks_random(user) else user
-            yield _Clue(" in a login", "password", password, f"{shown}:")
+            name = "USER" if looks_random(user) else user
+            yield _Clue(" in a login", "password", password, f"{name}:")
 
 
 def _judge(clue: _Clue) -> bool | None:
@@ -383,11 +383,12 @@ def _before_hosts(text: str) -> Iterator[_Evidence]:
     for match in _USERINFO.finditer(text):
         user, password, host = match["user"], match["password"] or "", match["host"]
         if password and not _HARMLESS.fullmatch(password):
-            known = bool(_DEFAULT.fullmatch(password))
-            if not (known and _LOCAL.fullmatch(host)):
-                placeholder = bool(_EXAMPLE.search(text)) if known else _is_placeholder(password)
-                shown = "USER" if looks_random(user) else user
-                lead = f"{match['protocol']}://{shown}:"
+            is_default = bool(_DEFAULT.fullmatch(password))
+            if not (is_default and _LOCAL.fullmatch(host)):
+                is_example = bool(_EXAMPLE.search(text))
+                placeholder = is_example if is_default else _is_placeholder(password)
+                name = "USER" if looks_random(user) else user
+                lead = f"{match['protocol']}://{name}:"
                 more = "…" if text[match.end() :] else ""
                 clue = _Clue("", "password", "", lead, f"@{host}{more}")
                 yield _Evidence("a password in a URL", clue, placeholder)

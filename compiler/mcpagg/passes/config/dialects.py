@@ -255,9 +255,9 @@ DIALECTS = (
             "command": Key("command", readers.command_line),
             "auth.type": Key("nothing", readers.unread),
             **{
-                within + key: known
+                within + key: meaning
                 for within in ("", "auth.")
-                for key, known in {
+                for key, meaning in {
                     "api_key_env": Key("token", readers.variable),
                     "api_key_header": Key("token header", readers.text),
                     "api_key_format": Key("token format", readers.token_format),

@@ -12,8 +12,8 @@ from collections.abc import Callable, Container
 from pathlib import PurePath
 from typing import NamedTuple, NoReturn
 
-from mcpagg.passes.config.findings import Place
 from mcpagg.passes.config.formats import Object, SyntaxFault, load_json, load_toml, load_yaml
+from mcpagg.passes.config.places import Place
 from mcpagg.passes.config.variables import ONE_BACKSLASH
 from mcpagg.problems import ConfigError, Problem
 
@@ -97,16 +97,16 @@ def _decode(text: bytes, source: str) -> str:
 
 def _format(text: str, source: str) -> _Format:
     ending = PurePath(source).suffix.lower()
-    for known in _FORMATS:
-        if ending in known.endings:
-            return known
+    for candidate in _FORMATS:
+        if ending in candidate.endings:
+            return candidate
     lines = (line.strip() for line in text.splitlines())
     first = next((line for line in lines if line and not line.startswith("#")), "")
-    return next((known for known in _FORMATS if known.begins.match(first)), _JSON)
+    return next((candidate for candidate in _FORMATS if candidate.begins.match(first)), _JSON)
 
 
 def _is_deeper(value: object, levels: int) -> bool:
-    """Tell whether a value is nested deeper than that; whoever reads it next may recurse."""
+    """Whether a value is nested deeper than `levels`; what reads it next may recurse."""
     if not isinstance(value, dict | list):
         return False
     members = value.values() if isinstance(value, dict) else value

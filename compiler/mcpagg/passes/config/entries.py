@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 from mcpagg.options import CONNECT_SECONDS
 from mcpagg.passes.config.coordinator import has_masks, read_masks
 from mcpagg.passes.config.dialects import Dialect
-from mcpagg.passes.config.findings import Place, Written, kind, quoted
 from mcpagg.passes.config.keys import (
     KEYS,
     PROVIDED,
@@ -23,6 +22,7 @@ from mcpagg.passes.config.keys import (
     key_of,
     within_of,
 )
+from mcpagg.passes.config.places import Place, Written, kind, quoted
 from mcpagg.passes.config.readers import Filter, command_line, text
 from mcpagg.passes.config.restrictions import SWITCHES, is_off, refuse_within, report_unknown
 from mcpagg.spec import OAuth, ServerSpec, Transport
@@ -92,13 +92,13 @@ class _Entry:
             at, whole = place.at(key), within + key
             if member is None or whole in SWITCHES or is_off(key, value):
                 continue
-            known = key_of(self.dialect.keys, whole)
-            if known is not None and _is_blank(member, known):
+            meaning = key_of(self.dialect.keys, whole)
+            if meaning is not None and _is_blank(member, meaning):
                 continue
             if isinstance(member, dict) and is_nested(self.dialect.keys, whole):
                 self.collect(member, at, within_of(whole))
-            elif known is not None:
-                self._read(whole, known, member, at)
+            elif meaning is not None:
+                self._read(whole, meaning, member, at)
             elif key in UNHONOURED:
                 at.warn("is not honoured", UNHONOURED[key])
             elif is_quiet(key):
@@ -113,25 +113,25 @@ class _Entry:
         elif field == "target":
             is_url = isinstance(value, str) and "://" in value
             field, read = ("url", text) if is_url else ("command", command_line)
-        found = read(value, at)
-        if found is None:
+        parsed = read(value, at)
+        if parsed is None:
             return
         if field == "filter":
-            self.filters.append((key, found))
+            self.filters.append((key, parsed))
             return
         if field.endswith("limit"):
-            if 0 < found <= CONNECT_SECONDS:
+            if 0 < parsed <= CONNECT_SECONDS:
                 return  # it gets so long anyway
-            remedy = f"pass --connect-timeout {found:g}" if found else ""
+            remedy = f"pass --connect-timeout {parsed:g}" if parsed else ""
             at.warn(f"is the client's {field}, not one for calls, and is not honoured", remedy)
             return
-        if field == "timeout" and 0 < found < 1:
-            at.warn(f"is {found:g} s: a call that takes longer fails")
-        known = self.fields.setdefault(field, found)
-        if not _agree(known, found):
+        if field == "timeout" and 0 < parsed < 1:
+            at.warn(f"is {parsed:g} s: a call that takes longer fails")
+        first = self.fields.setdefault(field, parsed)
+        if not _agree(first, parsed):
             at.error(f"says the same as `{self.spelled[field]}`, and differs", "keep one of them")
-        elif isinstance(known, dict):
-            self.fields[field] = {**found, **known}
+        elif isinstance(first, dict):
+            self.fields[field] = {**parsed, **first}
         self.spelled.setdefault(field, key)
         self.places.setdefault(field, at)
 
@@ -141,10 +141,10 @@ class _Entry:
         common.collect(value, place)
         for field in REMOTE_FIELDS if transport == "stdio" else STDIO_FIELDS:
             common.fields.pop(field, None)
-        for field, found in common.fields.items():
-            own = self.fields.setdefault(field, found)
+        for field, common_value in common.fields.items():
+            own = self.fields.setdefault(field, common_value)
             if isinstance(own, dict):
-                self.fields[field] = {**found, **own}
+                self.fields[field] = {**common_value, **own}
             self.places.setdefault(field, common.places[field])
         self.filters = self.filters or common.filters
 
@@ -184,7 +184,7 @@ class _Entry:
         return says or ("sse" if path.rstrip("/").endswith("/sse") else self.dialect.url)
 
     def of(self, transport: Transport) -> dict[str, Any]:
-        """Return the fields that a server of this transport has; say which ones it has in vain."""
+        """Return the fields of a server of this transport; warn of those of other transports."""
         remote = transport != "stdio"
         for field in STDIO_FIELDS if remote else REMOTE_FIELDS:
             if self.fields.pop(field, None):
@@ -244,50 +244,49 @@ class _Entry:
     def filter(self, server: str, place: Place) -> Filter:
         """Return the entry's tool filters as one, for the server's own names of its tools."""
         prefix = self.dialect.prefix.replace("{}", server)
-        lists = [(key, found) for key, found in self.filters if found.expose is not None]
+        lists = [(key, chosen) for key, chosen in self.filters if chosen.expose is not None]
         if len(lists) > 1:
             keys = " and ".join(f"`{key}`" for key, _ in lists)
             place.error(f"has two lists of tools to offer: {keys}", "keep one of them")
-        hide = [name.removeprefix(prefix) for _, found in self.filters for name in found.hide]
+        hide = [name.removeprefix(prefix) for _, chosen in self.filters for name in chosen.hide]
         rename: dict[str, str] = {}
-        for _, found in self.filters:
-            rename.update({name.removeprefix(prefix): new for name, new in found.rename.items()})
+        for _, chosen in self.filters:
+            rename.update({name.removeprefix(prefix): new for name, new in chosen.rename.items()})
         return Filter(lists[0][1].expose if lists else None, tuple(hide), rename)
 
 
 def spelled(transport: str) -> str:
-    """Return how the tables spell a transport."""
     return re.sub(r"[-_ ]", "", transport.lower())
 
 
 def is_provided(entry: Any, dialect: Dialect) -> bool:
-    """Tell whether only its own client can start the server of an entry."""
+    """Whether only its own client can start the server of an entry."""
     if not isinstance(entry, dict):
         return False
-    types = [entry.get(key) for key, known in KEYS.items() if known.field == "transport"]
+    types = [entry.get(key) for key, meaning in KEYS.items() if meaning.field == "transport"]
     of_hub = "uses" in entry and not {"command", "url"} & entry.keys()
     return (
         of_hub
-        or any(isinstance(one, str) and spelled(one) in PROVIDED for one in types)
+        or any(isinstance(transport, str) and spelled(transport) in PROVIDED for transport in types)
         or _RUNTIME in str(entry)
         or dialect.provided(entry)
     )
 
 
-def _is_blank(value: Any, known: Key) -> bool:
-    """Tell whether a value says nothing; an empty list of tools does."""
+def _is_blank(value: Any, meaning: Key) -> bool:
+    """Whether a value is as good as absent; an empty list of tools is not."""
     if isinstance(value, str):
         return not value.strip()
-    return known.field == "command" and value == []
+    return meaning.field == "command" and value == []
 
 
-def _agree(known: Any, found: Any) -> bool:
-    """Tell whether two keys of one field can both be meant."""
-    if isinstance(known, dict):
-        return all(known[name].text == found[name].text for name in known.keys() & found.keys())
-    if isinstance(known, tuple) and known and isinstance(known[0], Written):
-        return [word.text for word in known] == [word.text for word in found]
-    return bool(known == found)
+def _agree(first: Any, second: Any) -> bool:
+    """Whether two keys of one field can both be meant."""
+    if isinstance(first, dict):
+        return all(first[name].text == second[name].text for name in first.keys() & second.keys())
+    if isinstance(first, tuple) and first and isinstance(first[0], Written):
+        return [word.text for word in first] == [word.text for word in second]
+    return bool(first == second)
 
 
 def _check_url(url: str, at: Place) -> None:

@@ -114,15 +114,15 @@ def load_toml(text: str) -> object:
     try:
         return _plain(tomllib.loads(text, parse_float=Number))
     except ValueError as problem:
-        found = _TOML_FAULT.fullmatch(str(problem))
-        if found is None:
+        match = _TOML_FAULT.fullmatch(str(problem))
+        if match is None:
             raise SyntaxFault("holds a number beyond all bounds") from None
-        what = found["what"][:1].lower() + found["what"][1:]
+        what = match["what"][:1].lower() + match["what"][1:]
         what = _IN_PLAIN_WORDS.get(what, what)
-        if found["line"] is None:
+        if match["line"] is None:
             what, last = f"{what} at the end", text.rstrip("\n").split("\n")
             raise SyntaxFault(what, len(last), len(last[-1]) + 1) from None
-        raise SyntaxFault(what, int(found["line"]), int(found["column"])) from None
+        raise SyntaxFault(what, int(match["line"]), int(match["column"])) from None
 
 
 def _plain(value: Any) -> object:
@@ -163,7 +163,7 @@ def load_yaml(text: str) -> object:
 
 
 class _YamlReader:
-    """Turns the nodes of one text into values; counts them, and knows those it is inside of."""
+    """Turns the nodes of a YAML text into values; counts them, and detects circular aliases."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -178,21 +178,21 @@ class _YamlReader:
         if isinstance(node.value, str):
             return _yaml_scalar(node)
         self.open.add(id(node))
-        found: object
+        result: object
         if node.id == "sequence":
-            found = [self.value(item) for item in node.value]
+            result = [self.value(item) for item in node.value]
         else:
-            found = self._object(node)
+            result = self._object(node)
         self.open.remove(id(node))
-        return found
+        return result
 
     def _object(self, node: Any) -> Object:
         own: list[tuple[str, object]] = []
         merged: dict[str, object] = {}
         for key, member in node.value:
             if key.tag == f"{_YAML_TAG}merge":
-                for found in self._merged(member):
-                    merged = {**found, **merged}
+                for base in self._merged(member):
+                    merged = {**base, **merged}
             elif isinstance(key.value, str):
                 own.append((key.value, self.value(member)))
             else:
@@ -204,10 +204,10 @@ class _YamlReader:
 
     def _merged(self, node: Any) -> Iterator[Object]:
         for source in node.value if node.id == "sequence" else [node]:
-            found = self.value(source)
-            if not isinstance(found, Object):
+            base = self.value(source)
+            if not isinstance(base, Object):
                 raise _yaml_fault(source, "`<<` merges objects only")
-            yield found
+            yield base
 
 
 def _yaml_scalar(node: Any) -> object:

@@ -150,14 +150,14 @@ def key_of(own: Mapping[str, Key], key: str) -> Key | None:
     words = words_of(key)
     if len(words) == 2 and "tools" in words:
         words.remove("tools")
-        return next((found for verbs, found in FILTERS if verbs.fullmatch(words[0])), None)
+        return next((meaning for verbs, meaning in FILTERS if verbs.fullmatch(words[0])), None)
     return None
 
 
 def is_nested(own: Mapping[str, Key], key: str) -> bool:
     """Whether the object of an entry's key holds keys of the entry; `own` as in `key_of`."""
     dotted = (*KEYS, *own)
-    return key in NESTED or any(known.startswith(f"{key}.") for known in dotted)
+    return key in NESTED or any(name.startswith(f"{key}.") for name in dotted)
 
 
 def within_of(key: str) -> str:

@@ -1,4 +1,4 @@
-"""What of a config is ours and closed, as models; `--schema` prints them.
+"""The parts of a config that are ours and closed, as models; `--schema` prints them.
 
 A model says the shape of a section, its short forms, and what must hold of it by itself;
 `validation` reports what is wrong. To import this takes 0.1 s: only who has such a section does.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection
-from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -26,17 +25,9 @@ from pydantic import (
 from pydantic.json_schema import GenerateJsonSchema
 
 from mcpagg.literal import is_visible
-from mcpagg.passes.config.findings import COMMENTS, quoted
-from mcpagg.problems import meant
-
-
-class Fault(ValueError):
-    """Raised by a validator: what is wrong, in our words, and what to do about it."""
-
-    def __init__(self, what: str, remedy: str = "") -> None:
-        super().__init__(what)
-        self.what = what
-        self.remedy = remedy
+from mcpagg.passes.config.places import COMMENTS, ValidationFault, quoted
+from mcpagg.problems import suggest
+from mcpagg.spec import tool_glob
 
 
 class _Schema(GenerateJsonSchema):
@@ -55,8 +46,8 @@ class _Schema(GenerateJsonSchema):
         return self.generate_inner(schema["schema"])
 
     def default_schema(self, schema: Any) -> dict[str, Any]:
-        found = super().default_schema(schema)
-        return {key: value for key, value in found.items() if (key, value) != ("default", None)}
+        result = super().default_schema(schema)
+        return {key: value for key, value in result.items() if (key, value) != ("default", None)}
 
 
 class _Closed(BaseModel):
@@ -73,7 +64,7 @@ def _must(holds: Callable[[str], object], what: str, remedy: str = "") -> AfterV
 
     def checked(text: str) -> str:
         if not holds(text):
-            raise Fault(what, remedy)
+            raise ValidationFault(what, remedy)
         return text
 
     return AfterValidator(checked)
@@ -82,14 +73,14 @@ def _must(holds: Callable[[str], object], what: str, remedy: str = "") -> AfterV
 def _is_server(name: str, info: ValidationInfo) -> str:
     servers = _servers(info)
     if name not in servers:
-        remedy = meant(name, servers) or f"it has {', '.join(servers)}"
-        raise Fault(f"there is no server {quoted(name)}", remedy)
+        remedy = suggest(name, servers) or f"it has {', '.join(servers)}"
+        raise ValidationFault(f"there is no server {quoted(name)}", remedy)
     return name
 
 
 def _has_server(target: str, info: ValidationInfo) -> str:
     if not any(target.startswith(f"{server}:") for server in _servers(info)):
-        raise Fault("is for no server of the config", _near(target, info))
+        raise ValidationFault("is for no server of the config", _near(target, info))
     return target
 
 
@@ -98,21 +89,17 @@ def _fits_server(glob: str, info: ValidationInfo) -> str:
 
     One without a colon is the name of a composite tool.
     """
-    ends = [index for index, character in enumerate(glob) if character == ":"]
-    if ends and not any(
-        fnmatchcase(server, glob[:end]) for end in ends for server in _servers(info)
-    ):
+    if ":" in glob and all(tool_glob(glob, server) is None for server in _servers(info)):
         what = f"{quoted(glob)} is for no server of the config"
-        raise Fault(what, _near(glob, info))
+        raise ValidationFault(what, _near(glob, info))
     return glob
 
 
 def _near(target: str, info: ValidationInfo) -> str:
-    return meant(target.partition(":")[0], _servers(info)) or "write SERVER:TOOL"
+    return suggest(target.partition(":")[0], _servers(info)) or "write SERVER:TOOL"
 
 
 def _servers(info: ValidationInfo) -> Collection[str]:
-    """Return the names of all servers of the config."""
     return info.context or ()
 
 
@@ -246,7 +233,9 @@ class Composite(_Closed):
     @model_validator(mode="after")
     def _calls_something(self) -> Composite:
         if not any(server.tools for server in self.subtools.values()):
-            raise Fault("names no tool that it could call", 'write {"subtools": {SERVER: [TOOL]}}')
+            raise ValidationFault(
+                "names no tool that it could call", 'write {"subtools": {SERVER: [TOOL]}}'
+            )
         return self
 
 
@@ -279,10 +268,10 @@ class Bearer(_Closed):
 
 
 def _port(value: Any) -> Any:
-    found = int(value) if isinstance(value, str) and re.fullmatch("[0-9]+", value) else value
-    if value is None or (type(found) is int and 0 <= found < 1 << 16):
-        return found
-    raise Fault("expected a number from 0 to 65535")
+    port = int(value) if isinstance(value, str) and re.fullmatch("[0-9]+", value) else value
+    if value is None or (type(port) is int and 0 <= port < 1 << 16):
+        return port
+    raise ValidationFault("expected a number from 0 to 65535")
 
 
 class Transport(_Closed):
@@ -361,11 +350,9 @@ class Config(_Open):
 
 
 def schema_of(shape: Any) -> dict[str, Any]:
-    """Return the JSON Schema of a model, or of what is made of models."""
     return TypeAdapter(shape).json_schema(schema_generator=_Schema)
 
 
 def config_schema() -> str:
-    """Return the JSON Schema of a config, as text for an editor."""
-    found = {"$schema": _Schema.schema_dialect, **schema_of(Config), "title": "mcpagg"}
-    return json.dumps(found, indent=2)
+    schema = {"$schema": _Schema.schema_dialect, **schema_of(Config), "title": "mcpagg"}
+    return json.dumps(schema, indent=2)

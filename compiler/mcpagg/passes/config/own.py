@@ -1,4 +1,4 @@
-"""The key of our own beside the servers: subsets of the tools, and reviewed texts for them.
+"""The key `mcpagg` beside the servers: subsets of the tools, and reviewed texts for them.
 
 "mcpagg": {
   "profiles": {NAME: {"expose": [SERVER:TOOL, …], "hide": [SERVER:TOOL, …], "clients": [NAME]}},
@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mcpagg.passes.config.credentials import credential_in
-from mcpagg.passes.config.findings import Place, quoted
+from mcpagg.passes.config.places import Place, quoted
 from mcpagg.passes.config.validation import place_of, plain, validated
 from mcpagg.spec import Overlay, Profile
 
@@ -58,10 +58,10 @@ def read_own(
 
 def _check_clients(profiles: Mapping[str, models.Profile], written: Any, at: Place) -> None:
     """Report a client that is named by two profiles."""
-    taken: dict[str, str] = {}
+    owners: dict[str, str] = {}
     for name, profile in profiles.items():
         for index, client in enumerate(profile.clients or ()):
-            other = taken.setdefault(client.casefold(), name)
+            other = owners.setdefault(client.casefold(), name)
             if other != name:
                 place = place_of(at, written, ("profiles", name, "clients", index))
                 what = f"{quoted(client)} has the profile '{other}' already"

@@ -14,13 +14,14 @@ from glob import escape
 from typing import Any, Literal, NamedTuple
 
 from mcpagg import spec
-from mcpagg.passes.config.findings import Place, kind
+from mcpagg.jsontext import members_of
+from mcpagg.passes.config.places import Place, kind
 from mcpagg.passes.config.readers import switch
 from mcpagg.spec import ServerSpec
 
 
 class Naming(NamedTuple):
-    """What a client calls the tools of a server `{}`: what stands before a tool, and for all."""
+    """How a client names the tools of a server `{}`: the prefix of each, and a name for all."""
 
     prefix: str
     server: str = ""
@@ -28,7 +29,7 @@ class Naming(NamedTuple):
     """Whether it writes names as they are."""
 
     def spelled(self, server: str) -> str:
-        """Return the name of a server as it stands in such a name."""
+        """Return the name of a server as the client spells it in the name of a tool."""
         return server if self.exact else re.sub(r"[^A-Za-z0-9_-]", "_", server)
 
 
@@ -41,8 +42,8 @@ SINGLE, DOUBLE = Naming("{}_"), Naming("mcp__{}__", "mcp__{}")
 Outcome = Literal["withheld", "kept", "asked", "only", "some calls"]
 
 
-class Pattern(NamedTuple):
-    """A glob over the names of tools, what becomes of them, and where it stands.
+class ToolPattern(NamedTuple):
+    """A glob over the names of tools, what it does to them, and where it stands.
 
     "withheld" and "kept" ones apply in their order, the last that fits a tool counts; where there
     are "only" ones, no other tool is offered. "asked" ones are kept: to ask is the client's part.
@@ -54,7 +55,7 @@ class Pattern(NamedTuple):
     at: Place
 
 
-PatternReader = Callable[[Any, Place], list[Pattern]]
+PatternReader = Callable[[Any, Place], list[ToolPattern]]
 
 _OWN_TOOLS = frozenset(
     "apply_patch bash edit edit_file execute_bash execute_command find_path fs_read fs_write"  # noqa: SIM905 - a word a line
@@ -68,30 +69,30 @@ _OWN_TOOLS = frozenset(
 
 
 def is_clients_own(name: str) -> bool:
-    """Tell whether a name, with a rule in parentheses behind it perhaps, is no server's tool."""
+    """Whether a name, perhaps with a rule in parentheses, is that of a client's own tool."""
     name = name.partition("(")[0]
     snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().removesuffix("_tool")
     return name.startswith(("builtin:", "@builtin")) or snake in _OWN_TOOLS
 
 
-def switches(value: Any, at: Place) -> list[Pattern]:
+def switches(value: Any, at: Place) -> list[ToolPattern]:
     """Read `{GLOB: true or false}`."""
     chosen = [(glob, switch(on, at.at(glob))) for glob, on in _object(value, at)]
-    return [Pattern(glob, "kept" if on else "withheld", at.at(glob)) for glob, on in chosen]
+    return [ToolPattern(glob, "kept" if on else "withheld", at.at(glob)) for glob, on in chosen]
 
 
-def permissions(value: Any, at: Place) -> list[Pattern]:
+def permissions(value: Any, at: Place) -> list[ToolPattern]:
     """Read `{GLOB: "allow", "ask" or "deny"}`, or one of these words for all tools."""
     chosen = [("*", value, at)]
     if not isinstance(value, str):
         chosen = [(glob, answer, at.at(glob)) for glob, answer in _object(value, at)]
-    found: list[Pattern] = []
+    patterns: list[ToolPattern] = []
     for glob, answer, place in chosen:
         if answer == "deny":
-            found.append(Pattern(glob, "withheld", place))
+            patterns.append(ToolPattern(glob, "withheld", place))
         else:
-            found.append(Pattern(glob, "asked" if answer == "ask" else "kept", place))
-    return found
+            patterns.append(ToolPattern(glob, "asked" if answer == "ask" else "kept", place))
+    return patterns
 
 
 _ACTIONS: dict[object, Outcome] = {
@@ -111,78 +112,80 @@ def rules(tool: str, action: str, *, first: bool) -> PatternReader:
     with further members that are not `*` is for some calls of them alone.
     """
 
-    def read(value: Any, at: Place) -> list[Pattern]:
-        found: list[Pattern] = []
+    def read(value: Any, at: Place) -> list[ToolPattern]:
+        patterns: list[ToolPattern] = []
         for index, rule in enumerate(value if isinstance(value, list) else [value]):
             place = at.at(index) if isinstance(value, list) else at
-            glob, does = _members(rule).get(tool), _members(rule).get(action)
+            glob, does = members_of(rule).get(tool), members_of(rule).get(action)
             if not isinstance(glob, str) or not isinstance(does, str) or does not in _ACTIONS:
                 place.error(f'expected {{"{tool}": GLOB, "{action}": "allow", "ask" or "deny"}}')
                 continue
-            outcome, known = _ACTIONS[does], (tool, action, *_DESCRIBING)
-            if any(member != "*" for key, member in rule.items() if key not in known):
+            outcome, understood = _ACTIONS[does], (tool, action, *_DESCRIBING)
+            if any(member != "*" for key, member in rule.items() if key not in understood):
                 outcome = "some calls" if outcome == "withheld" else "asked"
-            found.append(Pattern(glob, outcome, place))
-        return found[::-1] if first else found
+            patterns.append(ToolPattern(glob, outcome, place))
+        return patterns[::-1] if first else patterns
 
     return read
 
 
-def zed(value: Any, at: Place) -> list[Pattern]:
+def zed(value: Any, at: Place) -> list[ToolPattern]:
     """Read `agent`: the profile that it begins with, and the tools that it denies."""
-    agent = _members(value)
-    profiles, name = _members(agent.get("profiles")), str(agent.get("default_profile", "write"))
+    agent = members_of(value)
+    profiles, name = members_of(agent.get("profiles")), str(agent.get("default_profile", "write"))
     if profiles.keys() - {name}:
         at.at("profiles").warn("only the profile that Zed begins with is honoured", "see `mcpagg`")
-    found = []
+    patterns = []
     if name in profiles:
-        found = _zed_profile(_members(profiles[name]), name == "write", at.at("profiles").at(name))
+        profile, place = members_of(profiles[name]), at.at("profiles").at(name)
+        patterns = _zed_profile(profile, name == "write", place)
     place = at.at("tool_permissions")
-    permissions = _members(agent.get("tool_permissions"))
+    permissions = members_of(agent.get("tool_permissions"))
     if permissions.get("default") == "deny":
-        found.append(Pattern("*", "withheld", place))
-    for tool, rules in _members(permissions.get("tools")).items():
+        patterns.append(ToolPattern("*", "withheld", place))
+    for tool, rules in members_of(permissions.get("tools")).items():
         there = place.at("tools").at(tool)
-        default = _members(rules).get("default")
+        default = members_of(rules).get("default")
         if default is not None:
-            found.append(Pattern(tool, "withheld" if default == "deny" else "kept", there))
-        if _members(rules).get("always_deny"):
-            found.append(Pattern(tool, "some calls", there))
-    return found
+            patterns.append(ToolPattern(tool, "withheld" if default == "deny" else "kept", there))
+        if members_of(rules).get("always_deny"):
+            patterns.append(ToolPattern(tool, "some calls", there))
+    return patterns
 
 
-def _zed_profile(profile: dict[str, Any], all_by_default: bool, at: Place) -> list[Pattern]:
+def _zed_profile(profile: dict[str, Any], all_by_default: bool, at: Place) -> list[ToolPattern]:
     everything = profile.get("enable_all_context_servers", all_by_default)
-    found = [] if everything else [Pattern("", "only", at)]
-    for server, preset in _members(profile.get("context_servers")).items():
-        tools = _members(_members(preset).get("tools"))
+    patterns = [] if everything else [ToolPattern("", "only", at)]
+    for server, preset in members_of(profile.get("context_servers")).items():
+        tools = members_of(members_of(preset).get("tools"))
         chosen = {escape(tool): on for tool, on in tools.items()}
-        if isinstance(_members(preset).get("enabled"), bool):
+        if isinstance(members_of(preset).get("enabled"), bool):
             chosen = {"*": preset["enabled"]}
         for tool, on in chosen.items():
             if on is not everything:
                 glob = f"mcp:{escape(server)}:{tool}"
-                found.append(Pattern(glob, "only" if on else "withheld", at))
-    return found
+                patterns.append(ToolPattern(glob, "only" if on else "withheld", at))
+    return patterns
 
 
-def withheld(value: Any, at: Place) -> list[Pattern]:
+def withheld(value: Any, at: Place) -> list[ToolPattern]:
     """Read a list of globs of tools to withhold."""
-    return [Pattern(glob, "withheld", place) for glob, place in _globs(value, at)]
+    return [ToolPattern(glob, "withheld", place) for glob, place in _globs(value, at)]
 
 
-def asked(value: Any, at: Place) -> list[Pattern]:
-    """Read a list of globs of tools that the client asks before."""
+def asked(value: Any, at: Place) -> list[ToolPattern]:
     globs = _globs(value, at) if isinstance(value, list) else ()
-    return [Pattern(glob, "asked", place) for glob, place in globs]
+    return [ToolPattern(glob, "asked", place) for glob, place in globs]
 
 
-def offered(value: Any, at: Place) -> list[Pattern]:
+def offered(value: Any, at: Place) -> list[ToolPattern]:
     """Read a list of globs of the only tools to offer."""
-    return [Pattern(glob, "only", place) for glob, place in _globs(value, at)]
+    return [ToolPattern(glob, "only", place) for glob, place in _globs(value, at)]
 
 
-def apply(patterns: list[Pattern], server: ServerSpec, naming: Collection[Naming]) -> ServerSpec:
+def apply(
+    patterns: list[ToolPattern], server: ServerSpec, naming: Collection[Naming]
+) -> ServerSpec:
     """Return the server with the filters that the patterns mean for its own names of its tools."""
     hide: list[str] = []
     expose: list[str] | None = None
@@ -218,7 +221,7 @@ def apply(patterns: list[Pattern], server: ServerSpec, naming: Collection[Naming
 
 
 def refuse_unplaced(
-    patterns: list[Pattern], servers: Collection[str], naming: Sequence[Naming], bare: bool
+    patterns: list[ToolPattern], servers: Collection[str], naming: Sequence[Naming], bare: bool
 ) -> None:
     """Refuse what names a server's tool as its client does not, or may do so where it is `bare`."""
     for glob, tools, at in patterns:
@@ -234,7 +237,7 @@ def refuse_unplaced(
 
 
 def names_one(name: str, servers: Collection[str], naming: Collection[Naming] = ()) -> bool:
-    """Tell whether a name is that of one of the servers, or of a tool of one for some client."""
+    """Whether a name is that of one of the servers, or of a tool of one for some client."""
     if name in servers:
         return True
     if is_clients_own(name):
@@ -249,41 +252,38 @@ def names_one(name: str, servers: Collection[str], naming: Collection[Naming] = 
                 return True
             if name.startswith(f"{own}("):
                 return True
-            if any(inner.startswith(one.prefix.replace("{}", own)) for one in naming):
+            if any(inner.startswith(other.prefix.replace("{}", own)) for other in naming):
                 return True
     return False
 
 
 def own_globs(glob: str, server: str, naming: Collection[Naming]) -> list[str]:
     """Return the globs over a server's own names that a glob over the client's names means."""
-    found: list[str] = []
+    globs: list[str] = []
     for form in naming:
         name = form.spelled(server)
         prefix = form.prefix.replace("{}", name)
         if form.server and fnmatchcase(form.server.replace("{}", name), glob):
-            found.append("*")
+            globs.append("*")
         for index in range(len(glob) + 1):
             if fnmatchcase(prefix, glob[:index]):
                 # A star that reached beyond the prefix goes on.
                 rest = "*" * glob[:index].endswith("*") + glob[index:]
-                found.append(rest if form.exact else rest.replace("_", _ANY_SIGN))
-    return [own for own in dict.fromkeys(found) if own]
+                globs.append(rest if form.exact else rest.replace("_", _ANY_SIGN))
+    return [own for own in dict.fromkeys(globs) if own]
 
 
 def _overlap(glob: str, other: str) -> bool:
-    """Tell whether two globs may fit one tool: one of them fits the other."""
-    first, second = (one.replace(_ANY_SIGN, "_") for one in (glob, other))
+    """Whether two globs may fit one tool: one of them fits the other."""
+    first, second = (pattern.replace(_ANY_SIGN, "_") for pattern in (glob, other))
     return fnmatchcase(first, other) or fnmatchcase(second, glob)
 
 
-def _members(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
 def _prefix(glob: str, server: str, naming: Collection[Naming]) -> str:
-    """Return what a server's tools begin with in the form of name that a glob is written in."""
-    known = [form.prefix.replace("{}", form.spelled(server)) for form in naming]
-    return next((one for one in known if glob.startswith((one, escape(one)))), known[0])
+    """Return what a server's tools begin with in the naming that a glob is written in."""
+    prefixes = [form.prefix.replace("{}", form.spelled(server)) for form in naming]
+    fitting = (prefix for prefix in prefixes if glob.startswith((prefix, escape(prefix))))
+    return next(fitting, prefixes[0])
 
 
 def _object(value: Any, at: Place) -> list[tuple[str, Any]]:

@@ -12,8 +12,8 @@ import shlex
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mcpagg.passes.config.findings import Place, Written, kind
 from mcpagg.passes.config.formats import Number
+from mcpagg.passes.config.places import Place, Written, kind
 from mcpagg.passes.config.restrictions import refuse_within, report_unknown
 from mcpagg.passes.config.validation import validated
 from mcpagg.spec import OAuth
@@ -91,8 +91,8 @@ def scalars(value: Any, at: Place) -> tuple[Written, ...] | None:
 
 def written(value: Any, at: Place) -> Written | None:
     """Read a string that says something, with its place."""
-    found = text(value, at)
-    return Written(found, at.path) if found else None
+    content = text(value, at)
+    return Written(content, at.path) if content else None
 
 
 def command(value: Any, at: Place) -> tuple[Written, ...] | None:
@@ -122,16 +122,16 @@ def variables(value: Any, at: Place) -> dict[str, Written] | None:
     if isinstance(value, list):
         names = [item.get("name") if isinstance(item, dict) else item for item in value]
         pairs = [(item.text.partition("="), item.path) for item in scalars(names, at) or ()]
-        found: dict[str, Written] | None = {
+        members: dict[str, Written] | None = {
             name: Written(given if equals else f"${{{name}}}", path)
             for (name, equals, given), path in pairs
         }
     else:
-        found = strings(value, at)
-    for name in found or ():
+        members = strings(value, at)
+    for name in members or ():
         if not name or "=" in name:
             at.at(name).error("is no name of a variable", "remove it")
-    return found
+    return members
 
 
 def strings(value: Any, at: Place) -> dict[str, Written] | None:
@@ -146,20 +146,20 @@ def strings(value: Any, at: Place) -> dict[str, Written] | None:
 
 def headers(value: Any, at: Place) -> dict[str, Written] | None:
     """Read a map of HTTP headers."""
-    found = strings(value, at)
-    for name, content in (found or {}).items():
+    members = strings(value, at)
+    for name, content in (members or {}).items():
         if not name or not name.isascii() or any(c <= " " or c in ':"(),/;<=>?@[]' for c in name):
             at.at(name).error("is no name of a header")
         if "\n" in content.text or "\r" in content.text:
             at.at(name).error("a header cannot hold a line break")
-    return found
+    return members
 
 
 def headers_of_variables(value: Any, at: Place) -> dict[str, Written] | None:
     """Read a map of HTTP headers whose values are names of variables."""
-    found = headers(value, at)
-    return found and {
-        name: Written(f"${{{content.text}}}", content.path) for name, content in found.items()
+    members = headers(value, at)
+    return members and {
+        name: Written(f"${{{content.text}}}", content.path) for name, content in members.items()
     }
 
 
@@ -171,11 +171,11 @@ def variable(value: Any, at: Place) -> Written | None:
 
 def token_format(value: Any, at: Place) -> str | None:
     """Read how a header holds a token: `Bearer {token}`."""
-    found = text(value, at)
-    if found is not None and "{token}" not in found:
+    template = text(value, at)
+    if template is not None and "{token}" not in template:
         at.error("does not say where the token goes", 'write "Bearer {token}"')
         return None
-    return found
+    return template
 
 
 LITELLM_SCHEMES: dict[str, tuple[str, str]] = {
@@ -201,25 +201,25 @@ def oauth(value: Any, at: Place) -> OAuth | None:
     """Read how a client logs in; that it is to log in at all needs no word."""
     if not isinstance(value, dict):
         return None
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for key, member in value.items():
         field = OAUTH_FIELDS.get(key.lower().replace("_", "").replace("-", ""))
         if field is None:
             if key not in OAUTH_QUIET and not refuse_within(key, member, at.at(key)):
                 at.at(key).warn("is not honoured", "a token goes into `headers`; see --login")
         elif field == "port":
-            found[field] = int(seconds(member, at.at(key)) or 0)
+            settings[field] = int(seconds(member, at.at(key)) or 0)
         elif field == "scopes" and isinstance(member, list):
-            found[field] = " ".join(word.text for word in scalars(member, at.at(key)) or ())
+            settings[field] = " ".join(word.text for word in scalars(member, at.at(key)) or ())
         else:
-            found[field] = text(member, at.at(key)) or ""
-    return OAuth(**found)
+            settings[field] = text(member, at.at(key)) or ""
+    return OAuth(**settings)
 
 
 def endpoint(value: Any, at: Place) -> str | None:
     """Read a URL; beside a command, some proxies call the path of their own route so."""
-    found = text(value, at)
-    return found if found and ("://" in found or found.startswith(("$", "{"))) else None
+    url = text(value, at)
+    return url if url and ("://" in url or url.startswith(("$", "{"))) else None
 
 
 def seconds(value: Any, at: Place) -> float | None:
@@ -289,7 +289,6 @@ def _renamed(value: Any, at: Place) -> tuple[str, str | None] | None:
 
 
 def withheld(value: Any, at: Place) -> Filter | None:
-    """Read a list of the tools to hide."""
     names = scalars(value, at)
     return None if names is None else Filter(hide=tuple(name.text for name in names))
 
@@ -368,7 +367,6 @@ def nested(value: Any, at: Place) -> bool | None:
 
 
 def switch(value: Any, at: Place) -> bool | None:
-    """Read a boolean."""
     if isinstance(value, bool):
         return value
     at.error(f"expected true or false, found {kind(value)}")

@@ -15,7 +15,7 @@ from mcpagg.literal import is_visible
 from mcpagg.passes.config import document as documents
 from mcpagg.passes.config import patterns, readers
 from mcpagg.passes.config.beside import report_beside
-from mcpagg.passes.config.containers import Found, find_servers
+from mcpagg.passes.config.containers import RawEntry, find_servers
 from mcpagg.passes.config.coordinator import (
     hidden_literals,
     masked,
@@ -25,9 +25,9 @@ from mcpagg.passes.config.coordinator import (
 from mcpagg.passes.config.credentials import find_credentials, known_format, without_formats
 from mcpagg.passes.config.dialects import DEFAULTS, Dialect
 from mcpagg.passes.config.entries import Defaults, read_entry
-from mcpagg.passes.config.findings import Place, kind, quoted, reach, where
 from mcpagg.passes.config.keys import STANDARD_KEYS
 from mcpagg.passes.config.own import read_own
+from mcpagg.passes.config.places import Place, kind, quoted, reach
 from mcpagg.passes.config.restrictions import APPROVALS, says_nothing
 from mcpagg.passes.config.selection import check_hosts, check_lists, select
 from mcpagg.passes.config.variables import ClientVariables, look_alikes, password_inputs
@@ -62,9 +62,9 @@ def read_config(
     """
     root = Place()
     document = documents.parse(text, source)
-    dialect, found = find_servers(document, folder / Path(source).name, root)
-    chosen, left_out = select(found, dialect, only, skip, root)
-    unread = {entry.place.path for entry in found} - {entry.place.path for entry in chosen}
+    dialect, entries = find_servers(document, folder / Path(source).name, root)
+    chosen, left_out = select(entries, dialect, only, skip, root)
+    unread = {entry.place.path for entry in entries} - {entry.place.path for entry in chosen}
     documents.check(document, root, unread)
     if stdio_only:
         _check_standard(document, dialect, chosen, root)
@@ -72,18 +72,9 @@ def read_config(
     servers = _servers(chosen, dialect, defaults, root)
     more: dict[str, Any] = {}
     if isinstance(document, dict):
-        check_lists(chosen, document, root)
-        check_hosts(servers, dialect, document, root)
-        if dialect.container:
-            report_beside(document, dialect, [entry.name for entry in chosen], root)
-        _name_approvals(chosen, root)
-        servers = _enabled_tools(document, servers, root)
-        switched = _switched(document, dialect, servers, [entry.name for entry in found], root)
-        _name_empty(servers, switched, root)
-        servers = switched
-        if dialect.container == ("mcpServers",):
-            servers = masked(document, servers, root)
-        more = _beside(document, dialect, [entry.name for entry in found], root, allow_secrets)
+        names = [entry.name for entry in entries]
+        servers = _adjusted(document, dialect, names, chosen, servers, root)
+        more = _beside(document, dialect, names, root, allow_secrets)
     project = _project(folder, is_own=Path(source).name.startswith(".") or _PLUGIN in text)
     passwords = frozenset(password_inputs(document))
     called = _called(folder, project)
@@ -109,17 +100,17 @@ def read_config(
 
 def _defaults(document: Any, root: Place) -> Defaults:
     """Return what is meant for every entry that does not say otherwise."""
-    found = [reach(document, path, root) for path in DEFAULTS]
-    for value, at in found:
+    defaults = [reach(document, path, root) for path in DEFAULTS]
+    for value, at in defaults:
         if value is not None and not isinstance(value, dict):
             at.error(f"expected an object, found {kind(value)}")
         elif value and says_nothing(value):
             at.error("switches every server off", "compile a copy of the config without it")
-    return [(value, at) for value, at in found if isinstance(value, dict)]
+    return [(value, at) for value, at in defaults if isinstance(value, dict)]
 
 
 def _servers(
-    chosen: list[Found], dialect: Dialect, defaults: Defaults, root: Place
+    chosen: list[RawEntry], dialect: Dialect, defaults: Defaults, root: Place
 ) -> list[ServerSpec]:
     servers = []
     for entry in chosen:
@@ -131,19 +122,44 @@ def _servers(
     return servers
 
 
+def _adjusted(
+    document: dict[str, Any],
+    dialect: Dialect,
+    names: list[str],
+    chosen: list[RawEntry],
+    servers: list[ServerSpec],
+    root: Place,
+) -> list[ServerSpec]:
+    """Return the servers with what stands beside them honoured; report what cannot be.
+
+    `names` are those of all servers, also of those that are left out.
+    """
+    check_lists(chosen, document, root)
+    check_hosts(servers, dialect, document, root)
+    if dialect.container:
+        report_beside(document, dialect, [entry.name for entry in chosen], root)
+    _name_approvals(chosen, root)
+    servers = _enabled_tools(document, servers, root)
+    switched = _switched(document, dialect, servers, names, root)
+    _name_empty(servers, switched, root)
+    if dialect.container == ("mcpServers",):
+        return masked(document, switched, root)
+    return switched
+
+
 def _beside(
     document: dict[str, Any], dialect: Dialect, names: list[str], root: Place, allow_secrets: bool
 ) -> dict[str, Any]:
     """Read what of a ProxySpec stands beside the servers, which have these `names`."""
     profiles, overlays = read_own(document, names, root)
-    found: dict[str, Any] = {"profiles": profiles, "overlays": overlays}
+    parts: dict[str, Any] = {"profiles": profiles, "overlays": overlays}
     if dialect.container == ("mcpServers",):
-        found["composites"] = tuple(read_composites(document, names, root))
-        found["http"] = read_transport(document, root, allow_secrets)
-    return found
+        parts["composites"] = tuple(read_composites(document, names, root))
+        parts["http"] = read_transport(document, root, allow_secrets)
+    return parts
 
 
-def _name_approvals(chosen: list[Found], root: Place) -> None:
+def _name_approvals(chosen: list[RawEntry], root: Place) -> None:
     """Say in one line that the client's lists of approved tools stay with the client."""
     names = [
         entry.name
@@ -166,13 +182,13 @@ def _switched(
     root: Place,
 ) -> list[ServerSpec]:
     """Honour the client's switches for the tools of all servers, which have these `names`."""
-    found: list[patterns.Pattern] = []
+    switches: list[patterns.ToolPattern] = []
     for path, read in dialect.tool_patterns.items():
         value, at = reach(document, path, root)
         if value is not None:
-            found += read(value, at)
-    patterns.refuse_unplaced(found, names, dialect.naming, dialect.bare)
-    return [patterns.apply(found, server, dialect.naming) for server in servers]
+            switches += read(value, at)
+    patterns.refuse_unplaced(switches, names, dialect.naming, dialect.bare)
+    return [patterns.apply(switches, server, dialect.naming) for server in servers]
 
 
 def _name_empty(before: list[ServerSpec], after: list[ServerSpec], root: Place) -> None:
@@ -216,9 +232,7 @@ def _enabled_tools(
 def _rewritten(server: ServerSpec, variables: ClientVariables, root: Place) -> ServerSpec:
     """Return the server with plain references for whatever only a client could fill in."""
     new = {
-        location: variables.rewrite(
-            text, location, Place(where(server, location), root.errors, root.warnings)
-        )
+        location: variables.rewrite(text, location, root.of(server, location))
         for location, text in strings(server.row())
     }
     changed: dict[str, Any] = {
@@ -238,20 +252,21 @@ def _rewritten(server: ServerSpec, variables: ClientVariables, root: Place) -> S
 def _check_literals(server: ServerSpec, root: Place, allowed: bool) -> None:
     """Report credentials that are written out, and what only looks like a reference."""
     literals = [*find_credentials(server), *hidden_literals(server)]
-    credentials = {found.location: found for found in literals}.values()
+    credentials = {credential.location: credential for credential in literals}.values()
     for location, text in strings(server.row()):
-        if all(found.location != location for found in credentials):
+        if all(credential.location != location for credential in credentials):
             for name, remedy in look_alikes(text, location):
-                at = Place(where(server, location), root.errors, root.warnings)
+                at = root.of(server, location)
                 at.warn(f"holds what looks like {name}; it stays as it is", remedy)
-    for found in credentials:
-        at = Place(where(server, found.location), root.errors, root.warnings)
-        if found.placeholder:
-            at.warn("holds a placeholder or a short word instead of a credential", found.remedy)
+    for credential in credentials:
+        at = root.of(server, credential.location)
+        if credential.placeholder:
+            what = "holds a placeholder or a short word instead of a credential"
+            at.warn(what, credential.remedy)
         elif allowed:
-            at.warn(f"holds {found.what}, which will stand in the output", found.remedy)
+            at.warn(f"holds {credential.what}, which will stand in the output", credential.remedy)
         else:
-            at.error(f"holds {found.what}", f"{found.remedy}, or pass --allow-secrets")
+            at.error(f"holds {credential.what}", f"{credential.remedy}, or pass --allow-secrets")
 
 
 def _check_formats(
@@ -291,16 +306,17 @@ def _texts(value: object) -> Iterator[str]:
         for member in value:
             yield from _texts(member)
     elif is_dataclass(value) and not isinstance(value, type):
-        yield from _texts([getattr(value, one.name) for one in fields(value) if one.name != "path"])
+        names = (field.name for field in fields(value))
+        yield from _texts([getattr(value, name) for name in names if name != "path"])
 
 
 def _shown(problems: list[Problem]) -> list[Problem]:
     """Return problems, each once, without credentials that are names in the config."""
-    shown = (Problem(*map(without_formats, (one.where, one.what, one.remedy))) for one in problems)
-    return [*dict.fromkeys(shown)]
+    texts = ((problem.where, problem.what, problem.remedy) for problem in problems)
+    return [*dict.fromkeys(Problem(*map(without_formats, parts)) for parts in texts)]
 
 
-def _check_standard(document: Any, dialect: Dialect, found: list[Found], root: Place) -> None:
+def _check_standard(document: Any, dialect: Dialect, entries: list[RawEntry], root: Place) -> None:
     """Refuse what the standard config does not have."""
     if root.errors:
         return
@@ -309,7 +325,7 @@ def _check_standard(document: Any, dialect: Dialect, found: list[Found], root: P
         root.error("--stdio-only reads a map called `mcpServers` alone")
         return
     beyond = [root.at(key) for key in document if key not in ("mcpServers", "$schema")]
-    for _, value, place, _ in found:
+    for _, value, place, _ in entries:
         if isinstance(value, dict):
             beyond += [place.at(key) for key in value if key not in STANDARD_KEYS]
             if value.get("type", "stdio") != "stdio":
@@ -337,7 +353,7 @@ def _project(folder: Path, is_own: bool) -> Path:
 
 
 def _called(folder: Path, project: Path) -> str:
-    """Return what the folder that paths are meant from is called in messages."""
+    """Return the name in messages of the folder that paths are meant from."""
     if project == folder:
         return "the folder of the config"
     return f"the folder that holds `{folder.absolute().relative_to(project).parts[0]}`"

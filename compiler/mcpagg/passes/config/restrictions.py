@@ -1,4 +1,4 @@
-"""What restricts, by the name of its key: the rule for all that no dialect honours.
+"""Keys that restrict, by their names: the rule for all that no dialect honours.
 
 A key whose name says that it restricts is an error where it concerns the servers: a proxy that
 passed over it would offer what the client withholds. In an entry it always does; what stands beside
@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from mcpagg.passes.config.findings import Place
-from mcpagg.problems import meant
+from mcpagg.passes.config.places import Place
+from mcpagg.problems import suggest
 from mcpagg_runtime.launch.secrecy import NOTHING, promise, words_of
 
 SWITCHES = {
@@ -58,20 +58,20 @@ def report_unknown(key: str, value: Any, at: Place, known: Collection[str] = ())
     nothing = says_nothing(value) and restricts(key, "")
     if not refuse_within(key, value, at) and not nothing:
         is_secret = isinstance(value, str) and promise(key) != NOTHING
-        at.warn("is not understood and ignored", _UNSENT if is_secret else meant(key, known))
+        at.warn("is not understood and ignored", _UNSENT if is_secret else suggest(key, known))
 
 
 def refuse_within(key: str, value: Any, at: Place) -> bool:
     """Report what restricts in a key of an entry, at any depth; tell whether anything does."""
-    found = list(_restricting(key, value, at))
-    for place, name in found:
+    restrictions = list(_restricting(key, value, at))
+    for place, name in restrictions:
         sandbox = _SANDBOX.search(_words(name))
         remedy = "have its `command` start the sandbox" if sandbox else "withhold tools with --hide"
         place.error(
             "restricts what the server may do or offer, and a proxy would not",
             f"--skip it; or {remedy}, and remove this",
         )
-    return bool(found)
+    return bool(restrictions)
 
 
 def _restricting(key: str, value: Any, at: Place) -> Iterator[tuple[Place, str]]:
@@ -93,7 +93,7 @@ def _restricting(key: str, value: Any, at: Place) -> Iterator[tuple[Place, str]]
 
 
 def restricts(key: str, value: Any) -> bool:
-    """Tell whether a key restricts by its name, with a value that is not all there is."""
+    """Whether a key restricts by its name, with a value that does not stand for everything."""
     words = _words(key)
     if _UNDOES.match(words) or _DESCRIBES.search(words) or value in _ASKS:
         return False
@@ -101,7 +101,7 @@ def restricts(key: str, value: Any) -> bool:
 
 
 def gives(key: str) -> bool:
-    """Tell whether a key restricts by naming what is left."""
+    """Whether a key restricts by naming what is allowed."""
     words = _words(key)
     return bool(_GIVES.search(words) and not _TAKES.search(words))
 
@@ -112,32 +112,32 @@ def _words(key: str) -> str:
 
 
 def says_nothing(value: Any) -> bool:
-    """Tell whether a value is false or empty, or an object that is switched off."""
+    """Whether a value is false or empty, or an object that is switched off."""
     if isinstance(value, dict):
         return not value or any(value.get(key) is off for key, off in SWITCHES.items())
     return value is None or value is False or value in ("", [])
 
 
 def permits(value: Any) -> bool:
-    """Tell whether a value is a rule that withholds nothing."""
+    """Whether a value is a rule that withholds nothing."""
     return isinstance(value, dict) and any(member in _ASKS for member in value.values())
 
 
 def is_off(key: str, beside: Mapping[str, Any]) -> bool:
-    """Tell whether a key beside this one says that it does not count: `sandboxEnabled`."""
+    """Whether a key beside this one says that it does not count: `sandboxEnabled`."""
     return beside.get(f"{key}Enabled") is False or beside.get(f"{key}_enabled") is False
 
 
 def is_harmless(key: str) -> bool:
-    """Tell whether a key restricts no server, whatever its name says."""
+    """Whether a key restricts no server, whatever its name says."""
     return key in _HARMLESS or is_comment(key)
 
 
 def holds_names(key: str) -> bool:
-    """Tell whether the members of a key are named by others than the client: variables, headers."""
+    """Whether the members of a key are not named by the client: variables, headers."""
     return bool(_NAMES.search(_words(key)))
 
 
 def is_comment(key: str) -> bool:
-    """Whether a key is one that no client reads."""
+    """Whether a key is a comment, which no client reads."""
     return key.startswith(("_", "//", "$", "#"))

@@ -12,15 +12,16 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from mcpagg.passes.config.containers import Found, host_of
+from mcpagg.jsontext import members_of
+from mcpagg.passes.config.containers import RawEntry, host_of
 from mcpagg.passes.config.dialects import SERVER_LISTS, Dialect
 from mcpagg.passes.config.entries import is_provided
-from mcpagg.passes.config.findings import Place, kind, quoted, reach, where
 from mcpagg.passes.config.keys import is_nested, within_of
+from mcpagg.passes.config.places import Place, kind, quoted, reach
 from mcpagg.passes.config.readers import switch
 from mcpagg.passes.config.restrictions import SWITCHES
-from mcpagg.problems import ConfigError, Problem, meant
-from mcpagg.spec import LeftOut, Pattern, ProxySpec, ServerSpec
+from mcpagg.problems import ConfigError, Problem, suggest
+from mcpagg.spec import LeftOut, Pattern, ProxySpec, ServerSpec, tool_glob
 from mcpagg_runtime.launch.launch import Location
 
 _RULES = ("serverName", "serverCommand", "serverUrl")
@@ -28,39 +29,43 @@ _RULES = ("serverName", "serverCommand", "serverUrl")
 
 
 def select(
-    found: list[Found], dialect: Dialect, only: Collection[str], skip: Collection[str], root: Place
-) -> tuple[list[Found], list[LeftOut]]:
+    entries: list[RawEntry],
+    dialect: Dialect,
+    only: Collection[str],
+    skip: Collection[str],
+    root: Place,
+) -> tuple[list[RawEntry], list[LeftOut]]:
     """Return the entries to read, each name once, and those that are left out."""
-    names = list(dict.fromkeys(entry.name for entry in found))
+    names = list(dict.fromkeys(entry.name for entry in entries))
     for name in dict.fromkeys([*only, *skip]):
         if name not in names:
             what = f"there is no server '{name}' to choose"
-            root.error(what, meant(name, names) or f"it has {', '.join(names)}")
-    wanted = [e for e in found if e.name not in skip and (not only or e.name in only)]
+            root.error(what, suggest(name, names) or f"it has {', '.join(names)}")
+    wanted = [e for e in entries if e.name not in skip and (not only or e.name in only)]
     on = [entry for entry in wanted if not _is_off(entry, dialect, root)]
     for entry in wanted:
         if entry.name in only and entry not in on:
             entry.place.error("is switched off in the config", "enable it there, or leave it out")
-    kept = [entry for entry in on if not is_provided(entry.value, dialect)]
-    _name_provided([entry for entry in on if entry not in kept], root)
-    if found and not kept and not root.errors:
+    chosen = [entry for entry in on if not is_provided(entry.value, dialect)]
+    _name_provided([entry for entry in on if entry not in chosen], root)
+    if entries and not chosen and not root.errors:
         _nothing_left(wanted, on, root)
     left_out = [
         LeftOut(name=entry.name, path=entry.place.path, why=_why(entry, wanted, on, skip))
-        for entry in found
-        if entry not in kept
+        for entry in entries
+        if entry not in chosen
     ]
-    return _once(kept), left_out
+    return _unique(chosen), left_out
 
 
-def _why(entry: Found, wanted: list[Found], on: list[Found], skip: Collection[str]) -> str:
+def _why(entry: RawEntry, wanted: list[RawEntry], on: list[RawEntry], skip: Collection[str]) -> str:
     """Say why an entry is left out, from what is left after each step."""
     if entry not in wanted:
         return "--skip" if entry.name in skip else "not among --only"
     return "only the client itself can start it" if entry in on else "switched off in the config"
 
 
-def _nothing_left(wanted: list[Found], on: list[Found], root: Place) -> None:
+def _nothing_left(wanted: list[RawEntry], on: list[RawEntry], root: Place) -> None:
     if not wanted:
         root.error("--only and --skip leave no server")
     elif not on:
@@ -71,9 +76,9 @@ def _nothing_left(wanted: list[Found], on: list[Found], root: Place) -> None:
         root.error(f"only the client itself can start its servers: {names}")
 
 
-def _is_off(entry: Found, dialect: Dialect, root: Place) -> bool:
-    """Tell whether the client switches the server off: in its entry, or in a list beside it."""
-    if isinstance(entry.value, dict) and any(list(_switches(entry.value, dialect, entry.place))):
+def _is_off(entry: RawEntry, dialect: Dialect, root: Place) -> bool:
+    """Whether the client switches the server off: in its entry, or in a list beside it."""
+    if any(list(_switches(members_of(entry.value), dialect, entry.place))):
         return True
     for path, runs in SERVER_LISTS.items():
         names, _ = reach(entry.beside, path, root)
@@ -95,14 +100,14 @@ def _switches(
             yield from _switches(member, dialect, at.at(key), within_of(whole))
 
 
-def _is_listed(entry: Found, listed: list[Any], dialect: Dialect, runs: bool) -> bool:
-    """Tell whether a list of the client has a server: by its name, or by Claude's rules.
+def _is_listed(entry: RawEntry, listed: list[Any], dialect: Dialect, runs: bool) -> bool:
+    """Whether a list of the client has a server: by its name, or by Claude's rules.
 
     A list of those that run which has rules for commands is for local servers a list of these
     alone; for remote ones it is so with URLs.
     """
     rules = [item if isinstance(item, dict) else {_RULES[0]: item} for item in listed]
-    value = entry.value if isinstance(entry.value, dict) else {}
+    value = members_of(entry.value)
     own = _RULES[1] if "command" in value else _RULES[2]
     if runs and any(own in rule for rule in rules):
         rules = [rule for rule in rules if own in rule]
@@ -121,7 +126,7 @@ def _fits(text: Any, glob: Any) -> bool:
     return isinstance(text, str) and isinstance(glob, str) and fnmatchcase(text, glob)
 
 
-def check_lists(found: list[Found], document: Mapping[str, Any], root: Place) -> None:
+def check_lists(entries: list[RawEntry], document: Mapping[str, Any], root: Place) -> None:
     """Report lists of servers' names that are none, or that are for a part of the client alone."""
     for path in SERVER_LISTS:
         names, place = reach(document, path, root)
@@ -130,10 +135,10 @@ def check_lists(found: list[Found], document: Mapping[str, Any], root: Place) ->
         for index, item in enumerate(names if isinstance(names, list) else ()):
             if isinstance(item, dict) and (len(item) != 1 or item.keys() - {*_RULES}):
                 place.at(index).error(f"expected an object with one of {', '.join(_RULES)}")
-    beside = {entry.name for entry in found if entry.beside is document}
+    beside = {entry.name for entry in entries if entry.beside is document}
     projects = document.get("projects")
-    for project, settings in projects.items() if isinstance(projects, dict) else ():
-        names = settings.get("disabledMcpServers") if isinstance(settings, dict) else None
+    for project, settings in members_of(projects).items():
+        names = members_of(settings).get("disabledMcpServers")
         hit = [name for name in names if name in beside] if isinstance(names, list) else []
         if hit:
             root.at("projects").at(project).at("disabledMcpServers").warn(
@@ -153,11 +158,11 @@ def check_hosts(
     for server in servers:
         host = host_of(server.url)  # a URL that is none is reported where it is read
         if server.url and not any(fnmatchcase(host, glob) for glob in globs):
-            at = Place(where(server, Location("url")), root.errors, root.warnings)
+            at = root.of(server, Location("url"))
             at.error(f"is no host that `{dialect.hosts}` allows", "--skip it, or add it")
 
 
-def _name_provided(entries: list[Found], root: Place) -> None:
+def _name_provided(entries: list[RawEntry], root: Place) -> None:
     """Say in one line which entries only the client itself can start."""
     if len(entries) == 1:
         entries[0].place.warn("is left out: only the client itself can start it")
@@ -166,18 +171,18 @@ def _name_provided(entries: list[Found], root: Place) -> None:
         root.warn(f"left out, as only the client itself can start them: {names}")
 
 
-def _once(found: list[Found]) -> list[Found]:
+def _unique(entries: list[RawEntry]) -> list[RawEntry]:
     """Return each server once; two that differ and share a name are an error."""
-    first: dict[str, Found] = {}
-    for entry in found:
-        known = first.setdefault(entry.name, entry)
-        if known.value != entry.value:
+    first: dict[str, RawEntry] = {}
+    for entry in entries:
+        earlier = first.setdefault(entry.name, entry)
+        if earlier.value != entry.value:
             entry.place.error(
-                f"two servers are called {quoted(entry.name)}: the other is {known.place.path}",
+                f"two servers are called {quoted(entry.name)}: the other is {earlier.place.path}",
                 f"rename one of them, or --skip {entry.name}",
             )
-        elif known is not entry:
-            entry.place.warn(f"is the same as {known.place.path}")
+        elif earlier is not entry:
+            entry.place.warn(f"is the same as {earlier.place.path}")
     return list(first.values())
 
 
@@ -187,7 +192,7 @@ def filtered(spec: ProxySpec, expose: tuple[str, ...], hide: tuple[str, ...]) ->
     Raises:
         ConfigError: one is for no server; a filter that does nothing would fail open.
     """
-    names = [*(server.name for server in spec.servers), *(one.name for one in spec.left_out)]
+    names = [*(server.name for server in spec.servers), *(entry.name for entry in spec.left_out)]
     problems = [
         Problem("", f"{flag} {glob} is for no server of the config", _meant_server(glob, spec))
         for flag, globs in (("--expose", expose), ("--hide", hide))
@@ -200,13 +205,13 @@ def filtered(spec: ProxySpec, expose: tuple[str, ...], hide: tuple[str, ...]) ->
     for server in spec.servers:
         own = [*_globs_for(server.name, expose).values()]
         offered = (*(server.expose or ()), *own) if expose else server.expose
-        found = _globs_for(server.name, hide)
-        patterns = {own: Pattern(glob, "", f"{server.name}:") for glob, own in found.items()}
+        hidden = _globs_for(server.name, hide)
+        patterns = {own: Pattern(glob, "", f"{server.name}:") for glob, own in hidden.items()}
         servers.append(
             replace(
                 server,
                 expose=offered,
-                hide=(*server.hide, *found.values()),
+                hide=(*server.hide, *hidden.values()),
                 patterns=server.patterns | patterns,
             )
         )
@@ -215,16 +220,11 @@ def filtered(spec: ProxySpec, expose: tuple[str, ...], hide: tuple[str, ...]) ->
 
 def _meant_server(glob: str, spec: ProxySpec) -> str:
     server, colon, _ = glob.partition(":")
-    near = meant(server, [one.name for one in spec.servers]) if colon else ""
+    near = suggest(server, [other.name for other in spec.servers]) if colon else ""
     return near or "write SERVER:TOOL"
 
 
 def _globs_for(server: str, globs: tuple[str, ...]) -> dict[str, str]:
     """Return {glob: its part for tools} of the SERVER:TOOL globs that are for a server."""
-    found = {}
-    for glob in globs:
-        for index, char in enumerate(glob):
-            if char == ":" and fnmatchcase(server, glob[:index]):
-                found[glob] = glob[index + 1 :]
-                break
-    return found
+    parts = {glob: tool_glob(glob, server) for glob in globs}
+    return {glob: part for glob, part in parts.items() if part is not None}

@@ -1,4 +1,4 @@
-"""From a value to a model of `models`: each thing that is wrong is reported where it stands."""
+"""Validates a value by a model; each fault is reported where it stands."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 from mcpagg.jsontext import loads
 from mcpagg.passes.config.document import HALF_CHARACTER
-from mcpagg.passes.config.findings import COMMENTS, Place, kind
 from mcpagg.passes.config.formats import Number
-from mcpagg.problems import meant
+from mcpagg.passes.config.places import COMMENTS, Place, kind
+from mcpagg.problems import suggest
 
 Json = dict[str, Any]
 Report = Callable[[str, Any, Place, Collection[str]], None]
@@ -41,10 +41,12 @@ def validated(
     """
     from pydantic import TypeAdapter, ValidationError  # 0.1 s that most configs need not wait for
 
-    from mcpagg.passes.config import models
+    model: Any = shape
+    read = value
+    if isinstance(shape, str):
+        from mcpagg.passes.config import models
 
-    model = getattr(models, shape) if isinstance(shape, str) else shape
-    read = plain(value) if isinstance(shape, str) else value
+        model, read = getattr(models, shape), plain(value)
     report = report or _refuse_unknown
     before = len(at.errors)
     while True:
@@ -52,7 +54,9 @@ def validated(
             return TypeAdapter(model).validate_python(read, context=servers)
         except ValidationError as problem:
             faults = problem.errors(include_url=False)
-        schema = models.schema_of(model)
+        from mcpagg.passes.config.models import schema_of
+
+        schema = schema_of(model)
         for fault in faults:
             way = fault["loc"]
             if fault["type"] == "extra_forbidden":
@@ -69,7 +73,7 @@ def validated(
 def _refuse_unknown(key: str, _: Any, at: Place, known: Collection[str]) -> None:
     """Report a key that is not known, unless it is a comment: what is ours has no others."""
     if not key.startswith(COMMENTS):
-        at.error("is not understood", meant(key, known) or f"known: {', '.join(known)}")
+        at.error("is not understood", suggest(key, known) or f"known: {', '.join(known)}")
 
 
 def plain(value: Any) -> Any:
@@ -104,13 +108,13 @@ def _reach(value: Any, way: Sequence[str | int]) -> Any:
 
 
 class _Schema:
-    """What the JSON Schema of a model says of one place."""
+    """The JSON Schema of a model at one place."""
 
     def __init__(self, schema: Json, way: Sequence[str | int]) -> None:
         self._types: Json = schema.get("$defs", {})
         self._found = [*self._alternatives(schema)]
         for step in way:
-            members = (_member(one, step) for one in self._found)
+            members = (_member(part, step) for part in self._found)
             self._found = [
                 other
                 for member in members
@@ -126,7 +130,7 @@ class _Schema:
             yield from self._alternatives(other)
 
     def _first(self, keyword: str) -> Any:
-        return next((one[keyword] for one in self._found if keyword in one), None)
+        return next((schema[keyword] for schema in self._found if keyword in schema), None)
 
     @property
     def properties(self) -> Mapping[str, Any]:
@@ -147,16 +151,16 @@ class _Schema:
     @property
     def expected(self) -> str:
         """What may stand there, in words."""
-        types = [word for one in self._found for word in self._words(one)]
+        types = [word for schema in self._found for word in self._words(schema)]
         words = " or ".join(word for word in dict.fromkeys(types) if word)
         return words + (", or null to leave it out" if "" in types else "")
 
     def _words(self, schema: Json) -> list[str]:
         types = schema.get("type", ())
-        items = [one.get("type") for one in self._alternatives(schema.get("items", {}))]
+        items = [item.get("type") for item in self._alternatives(schema.get("items", {}))]
         if items == ["string"]:
             return ["a list of strings"]
-        return [_WORDS[one] for one in ([types] if isinstance(types, str) else types)]
+        return [_WORDS[name] for name in ([types] if isinstance(types, str) else types)]
 
 
 def _member(schema: Json, step: str | int) -> Any:
@@ -176,6 +180,6 @@ def _said(fault: Mapping[str, Any], schema: _Schema) -> tuple[str, str]:
         return "is missing", schema.remedy
     if fault["type"] == "literal_error":
         *others, last = schema.choices
-        near = meant(fault["input"], schema.choices) if isinstance(fault["input"], str) else ""
+        near = suggest(fault["input"], schema.choices) if isinstance(fault["input"], str) else ""
         return f"expected {' or '.join([', '.join(others), last] if others else [last])}", near
     return f"expected {schema.expected}, found {kind(fault['input'])}", schema.remedy

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mcpagg.passes.config.findings import Place, quoted
+from mcpagg.passes.config.places import Place, quoted
 from mcpagg_runtime.launch.launch import BASIC_VARIABLES, Location
 from mcpagg_runtime.launch.secrecy import NOTHING, promise
 from mcpagg_runtime.launch.variables import CONFIG_FOLDER
@@ -96,10 +96,10 @@ def look_alikes(text: str, location: Location) -> list[tuple[str, str]]:
     """Return what a string of plain references still looks like, with the remedy for each."""
     if text.startswith("~") and location.field in _HOME_IS_UNDERSTOOD:
         return []
-    found = [(name, remedy) for pattern, name, remedy in LOOK_ALIKES if pattern.search(text)]
+    matches = [(name, remedy) for pattern, name, remedy in LOOK_ALIKES if pattern.search(text)]
     if "${" in text[text.rfind("}") + 1 :]:
-        found.append(("a reference without its closing brace", ""))
-    return found
+        matches.append(("a reference without its closing brace", ""))
+    return matches
 
 
 def password_inputs(document: Any) -> Iterator[str]:
@@ -114,8 +114,8 @@ def password_inputs(document: Any) -> Iterator[str]:
             if key != "inputs":
                 holders.append(value)
             elif isinstance(value, list):
-                inputs = [one for one in value if isinstance(one, dict)]
-                yield from (str(one.get("id")) for one in inputs if one.get("password") is True)
+                inputs = [item for item in value if isinstance(item, dict)]
+                yield from (str(item.get("id")) for item in inputs if item.get("password") is True)
 
 
 class ClientVariables:
@@ -145,17 +145,16 @@ class ClientVariables:
         self._names: dict[str, str] = {}
 
     def unused(self) -> list[str]:
-        """Return the names of those of `defines` that no string asked for."""
         return [name for name in self.defines if name not in self._used]
 
     def rewrite(self, text: str, location: Location, at: Place) -> str:
         """Return `text` with nothing but plain references."""
         bare: list[str] = []
         closed = text.rfind("}") + 1
-        found = (*self.tokens.finditer(text, 0, closed), *self.unclosed.finditer(text, closed))
+        matches = (*self.tokens.finditer(text, 0, closed), *self.unclosed.finditer(text, closed))
         pieces: list[str] = []
         end = 0
-        for match in found:
+        for match in matches:
             pieces += [text[end : match.start()], self._token(match, location, at, bare)]
             end = match.end()
         result = "".join(pieces) + text[end:]
@@ -198,7 +197,7 @@ class ClientVariables:
         if plain := _VARIABLE.fullmatch(body):
             default = plain["default"] or ""
             if "${" in default or any(
-                found.lastgroup in self.kinds for found in self.tokens.finditer(default)
+                reference.lastgroup in self.kinds for reference in self.tokens.finditer(default)
             ):
                 at.error("a default cannot hold another reference", "define that one instead")
             return self._variable(plain["name"], whole, at)

@@ -5,29 +5,24 @@ Children are asked side by side, each by an `Inquiry` in a thread of its own.
 
 from __future__ import annotations
 
-import signal
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
 from mcpagg.options import CONNECT_SECONDS
-from mcpagg.passes.discovery.conversation import ALL_LINES
 from mcpagg.passes.discovery.inquiry import Inquiry
+from mcpagg.passes.discovery.probe_connection import ALL_LINES
 from mcpagg.problems import Problem, count
+from mcpagg.signals import ending_later
 from mcpagg.snapshot import Snapshot
 from mcpagg.spec import ProxySpec
-from mcpagg_runtime.launch.launch import mentioned_by_all, prepare
 from mcpagg_runtime.processes.process import LAST_WORDS_LINES
 
-# Windows has the first one only in name, and the second one not at all.
-_ENDING = [
-    signal.Signals[name] for name in ("SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name)
-]
 JOIN_SECONDS = 0.2
 
-__all__ = ["ALL_LINES", "LAST_WORDS_LINES", "Awaited", "Found", "discover"]
+__all__ = ["ALL_LINES", "LAST_WORDS_LINES", "Awaited", "Discovery", "discover"]
 
 Progress = Callable[[str, str], None]
 
@@ -38,20 +33,20 @@ LOOK_SECONDS = 1.0
 
 
 class Awaited(NamedTuple):
-    """A server that is still awaited, for how many seconds, None if it waits for its turn.
+    """A server that is awaited, for how many seconds, None if it waits for its turn.
 
-    `said` returns what it has said last.
+    `last_line` returns the last line of its stderr.
     """
 
     name: str
     seconds: float | None = None
-    said: Callable[[], str] = lambda: ""
+    last_line: Callable[[], str] = lambda: ""
 
 
-class Found(NamedTuple):
-    """What discovery has found: the snapshot, what is odd about servers, and what failed.
+class Discovery(NamedTuple):
+    """What discovery returns: the snapshot, warnings, and the servers that failed.
 
-    `late` names those of the latter that might have come up with more time.
+    `late` names those of them that might have come up with more time.
     """
 
     snapshot: Snapshot
@@ -70,7 +65,7 @@ def discover(
     quoted: int = LAST_WORDS_LINES,
     progress: Progress = lambda server, text: None,
     waiting: Callable[[Sequence[Awaited]], None] = lambda awaited: None,
-) -> Found:
+) -> Discovery:
     """Start children side by side; return what they say they offer.
 
     `asked` names those to start, None for all; they have passed the environment check.
@@ -85,34 +80,31 @@ def discover(
     No process is left running, whether it returns, raises, or is ended by Ctrl-C, SIGTERM or
     SIGHUP.
     """
-    rows = {server.name: server.row() for server in spec.servers}
-    folder, known = str(spec.folder), mentioned_by_all(rows)
-    inquiries = []
-    for server in spec.servers:
-        if asked is None or server.name in asked:
-            launch = prepare(server.name, rows, environ, folder, minimal, known)
-            inquiries.append(Inquiry(server, launch, spec.source, connect_timeout, quoted))
+    launches = spec.launches(spec.paths if asked is None else asked, environ, minimal)
+    inquiries = [
+        Inquiry(server, launches[server.name], spec.source, connect_timeout, quoted)
+        for server in spec.servers
+        if server.name in launches
+    ]
     _ask(inquiries, progress, waiting)
     warnings: list[Problem] = []
     failures: list[Problem] = []
     late: list[str] = []
-    for one in inquiries:
-        what = f"server '{one.server.name}'"
-        remarks = dict.fromkeys(one.remarks)
-        warnings += [Problem(one.server.path, f"{what} {remark}") for remark in remarks]
-        if one.fault is not None:
-            failures.append(Problem(one.server.path, f"{what} {one.fault}"))
-            late += [one.server.name] if one.fault.is_late else []
-    children = [one.found for one in inquiries if one.found is not None]
-    failed = [one.server.name for one in inquiries if one.found is None]
+    for inquiry in inquiries:
+        what = f"server '{inquiry.server.name}'"
+        remarks = dict.fromkeys(inquiry.remarks)
+        warnings += [Problem(inquiry.server.path, f"{what} {remark}") for remark in remarks]
+        if inquiry.fault is not None:
+            failures.append(Problem(inquiry.server.path, f"{what} {inquiry.fault}"))
+            late += [inquiry.server.name] if inquiry.fault.is_late else []
+    children = [inquiry.snapshot for inquiry in inquiries if inquiry.snapshot is not None]
+    failed = [inquiry.server.name for inquiry in inquiries if inquiry.snapshot is None]
     snapshot = Snapshot(tuple(children), tuple(failed))
-    return Found(snapshot, tuple(warnings), tuple(failures), tuple(late))
+    return Discovery(snapshot, tuple(warnings), tuple(failures), tuple(late))
 
 
 def _ask(
-    inquiries: Sequence[Inquiry],
-    progress: Progress,
-    waiting: Callable[[Sequence[Awaited]], None],
+    inquiries: Sequence[Inquiry], progress: Progress, waiting: Callable[[Sequence[Awaited]], None]
 ) -> None:
     """Ask all servers, and report progress; an interruption ends them all, a second one at once."""
     turns = threading.Semaphore(INSTALLING)
@@ -121,8 +113,8 @@ def _ask(
     def ask(inquiry: Inquiry) -> None:
         steps.put((inquiry, inquiry.ask(turns if inquiry.package else nullcontext())))
 
-    threads = [threading.Thread(target=ask, args=(one,), daemon=True) for one in inquiries]
-    with _raised_signals():
+    threads = [threading.Thread(target=ask, args=(inquiry,), daemon=True) for inquiry in inquiries]
+    with ending_later(meanwhile=_raise):
         try:
             for thread in threads:
                 thread.start()
@@ -142,8 +134,9 @@ def _ask(
                 turns.release(len(threads) or 1)
                 _join(threads)
             except BaseException:
-                for one in [one for inquiry in inquiries for one in inquiry.alive]:
-                    one.server.process.kill()
+                for inquiry in inquiries:
+                    for connection in inquiry.alive:
+                        connection.server.process.kill()
                 _join(threads)
                 raise
             raise
@@ -152,8 +145,8 @@ def _ask(
 def _awaited(inquiry: Inquiry) -> Awaited:
     if inquiry.began is None:
         return Awaited(inquiry.server.name)
-    said = [one.server.last_line for one in inquiry.alive[-1:]]
-    return Awaited(inquiry.server.name, inquiry.since(), *said)
+    last_lines = [connection.server.last_line for connection in inquiry.alive[-1:]]
+    return Awaited(inquiry.server.name, inquiry.elapsed(), *last_lines)
 
 
 def _join(threads: list[threading.Thread]) -> None:
@@ -167,30 +160,5 @@ class _Signalled(BaseException):
     """Raised in the main thread by a signal that ends the process."""
 
 
-@contextmanager
-def _raised_signals() -> Iterator[None]:
-    """Let such signals first be raised here, then end this process as they would have.
-
-    Ctrl-C needs no such care: Python raises it. A signal that is ignored (nohup) or handled by the
-    caller is left alone.
-    """
-    caught: list[int] = []
-
-    def note(number: int, _frame: object) -> None:
-        caught.append(number)
-        raise _Signalled
-
-    watched = [number for number in _ENDING if signal.getsignal(number) is signal.SIG_DFL]
-    if threading.current_thread() is not threading.main_thread():
-        watched = []
-    for number in watched:
-        signal.signal(number, note)
-    try:
-        yield
-    except _Signalled:
-        pass
-    finally:
-        for number in watched:
-            signal.signal(number, signal.SIG_DFL)
-        if caught:
-            signal.raise_signal(caught[0])
+def _raise() -> None:
+    raise _Signalled

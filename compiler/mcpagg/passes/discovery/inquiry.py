@@ -1,4 +1,4 @@
-"""All that one server is asked, in as many conversations as that takes.
+"""All that one server is asked, over as many connections as that takes.
 
 A handshake is tried first: it works with every legacy server, and with those that speak both eras.
 The specification recommends to probe with `server/discover` instead, but some servers exit on it.
@@ -16,15 +16,17 @@ import threading
 from contextlib import AbstractContextManager, closing
 from dataclasses import replace
 
-from mcpagg.passes.discovery.collector import HINT, LONGEST, QUIET, UNKNOWN_THERE, Collector
-from mcpagg.passes.discovery.conversation import TIME, BadList, Conversation, Fault
-from mcpagg.passes.discovery.eras import of_both
+from mcpagg.jsontext import dumps
+from mcpagg.passes.discovery.ordering import equal, numbered
+from mcpagg.passes.discovery.probe import HINT, LONGEST, QUIET, UNKNOWN_THERE, ServerProbe
+from mcpagg.passes.discovery.probe_connection import TIME, BadList, ProbeConnection, ServerFault
 from mcpagg.passes.environment.programs import find_package
 from mcpagg.problems import count
 from mcpagg.snapshot import ChildSnapshot, Json
 from mcpagg.spec import ServerSpec
 from mcpagg_runtime.launch.launch import Launch
 from mcpagg_runtime.launch.secrecy import shown
+from mcpagg_runtime.lists.catalogue import KINDS, LEGACY_ONLY, TOOLS, Kind, wraps_output
 from mcpagg_runtime.messages.protocol import MODERN_VERSION, PAGES
 from mcpagg_runtime.start.greeting import LEGACY_VERSIONS
 
@@ -45,9 +47,9 @@ OTHER_TRANSPORT = {"streamable-http": "sse", "sse": "streamable-http"}
 
 
 class Inquiry:
-    """One server, what it is asked, and what comes of it.
+    """One server that is asked what it offers.
 
-    `began` is when it was first started, `found` what it offers, `fault` why that is not known.
+    `began` is when it was first started, `snapshot` what it offers, `fault` why it failed.
     """
 
     def __init__(
@@ -55,38 +57,37 @@ class Inquiry:
     ) -> None:
         """`seconds` bound each handshake, and then each reading of a list.
 
-        `config` is what the config is called; of its stderr so many lines are `quoted`.
+        `config` is the name of the config; `quoted` is how many lines of stderr a fault quotes.
         """
         self.server = server
         self.package = find_package(server.command, server.args)
         self.began: float | None = None
-        self.found: ChildSnapshot | None = None
-        self.fault: Fault | None = None
+        self.snapshot: ChildSnapshot | None = None
+        self.fault: ServerFault | None = None
         self.remarks: list[str] = []
         """What is odd about it, without secrets."""
         self._launch = launch
         self._config = config
         self._seconds = seconds
         self._quoted = quoted
-        self._conversations: list[Conversation] = []
+        self._connections: list[ProbeConnection] = []
         """All that were started."""
         self._starting = threading.Lock()
         self._is_given_up = False
-        """Whether it may not be started any more."""
+        """Whether it may no longer be started."""
 
     @property
-    def alive(self) -> list[Conversation]:
-        """Its conversations that are not over."""
-        return [one for one in [*self._conversations] if not one.server.is_over]
+    def alive(self) -> list[ProbeConnection]:
+        return [connection for connection in [*self._connections] if not connection.server.is_over]
 
     def give_up(self) -> None:
-        """Let it be over as soon as its processes have ended in good order."""
+        """Start it no more, and end its connections in good order."""
         with self._starting:  # no start is under way any more
             self._is_given_up = True
-        for conversation in self.alive:
-            conversation.end("was given up")
+        for connection in self.alive:
+            connection.end("was given up")
 
-    def since(self) -> float:
+    def elapsed(self) -> float:
         """Return for how many seconds it has been asked, 0 before that."""
         return 0.0 if self.began is None else TIME.now() - self.began
 
@@ -99,78 +100,78 @@ class Inquiry:
             with turn:
                 self.began = TIME.now()
                 child = self.connect()
-            self.found = self._offered(child)
+            self.snapshot = self._answers_of(child)
         except Exception as error:
             self.fault = self._as_fault(error)
-            for conversation in self.alive:
-                conversation.server.close()
-            return f"failed, {self.since():.1f} s"
-        return f"{count(len(self.found.tools), 'tool')}, {self.since():.1f} s"
+            for connection in self.alive:
+                connection.server.close()
+            return f"failed, {self.elapsed():.1f} s"
+        return f"{count(len(self.snapshot.tools), 'tool')}, {self.elapsed():.1f} s"
 
-    def _as_fault(self, error: Exception) -> Fault:
-        """Say of an error what it means for the server."""
-        if isinstance(error, Fault):
+    def _as_fault(self, error: Exception) -> ServerFault:
+        """Return an error as a fault of the server."""
+        if isinstance(error, ServerFault):
             return error
-        fault = Fault(self._launch.redact(f"failed: {type(error).__name__}: {error}"))
+        fault = ServerFault(self._launch.redact(f"failed: {type(error).__name__}: {error}"))
         fault.__cause__ = error
         return fault
 
-    def _offered(self, child: Collector) -> ChildSnapshot:
+    def _answers_of(self, child: ServerProbe) -> ChildSnapshot:
         """Return what a server offers that has shaken hands."""
-        seconds = self.since()
-        with closing(child.conversation.server) as server:
-            found = self._snapshot(child)
+        seconds = self.elapsed()
+        with closing(child.connection.server) as server:
+            snapshot = self._snapshot(child)
             ran = server.version_that_runs()
             may_be_modern = child.may_be_modern()
         if may_be_modern:
-            found = self._in_both_eras(found, child)
+            snapshot = self._in_both_eras(snapshot, child)
         self.remarks = [shown(remark, self._launch.redact) for remark in child.remarks]
-        return replace(found, seconds=seconds, ran=ran)
+        return replace(snapshot, seconds=seconds, ran=ran)
 
-    # Its conversations
+    # Its connections
 
-    def _begin(self, launch: Launch, version: str, capabilities: Json) -> Collector:
+    def _start(self, launch: Launch, version: str, capabilities: Json) -> ServerProbe:
         """Start the server, once or again.
 
         Raises:
-            Fault: it cannot be started.
+            ServerFault: it cannot be started.
         """
         with self._starting:
             if self._is_given_up:
-                raise Fault("is not wanted any more")
-            conversation = Conversation(
+                raise ServerFault("is not wanted any more")
+            connection = ProbeConnection(
                 launch,
                 version,
                 capabilities,
                 self._config,
                 # Whatever it fetches is there once it was started.
-                package=None if self._conversations else self.package,
+                package=None if self._connections else self.package,
                 quoted=self._quoted,
             )
-            self._conversations.append(conversation)
-        return Collector(conversation, self._seconds)
+            self._connections.append(connection)
+        return ServerProbe(connection, self._seconds)
 
-    def connect(self) -> Collector:
+    def connect(self) -> ServerProbe:
         """Start the server and agree on a version.
 
         Where nothing takes requests of one transport of HTTP, the other one is tried
         (specification, transports, backwards compatibility).
 
         Raises:
-            Fault: that failed; of two transports, what came of the first one.
+            ServerFault: that failed; of two transports, what came of the first one.
         """
         try:
-            return self._agree(self._launch, RELAYED)
-        except Fault as fault:
+            return self._negotiate(self._launch, RELAYED)
+        except ServerFault as fault:
             other = OTHER_TRANSPORT.get(self._launch.transport)
             if fault.status not in UNKNOWN_THERE or other is None:
                 raise
             try:
-                return self._agree(self._launch.over(other), RELAYED)
-            except Fault:
+                return self._negotiate(self._launch.over(other), RELAYED)
+            except ServerFault:
                 raise fault from None
 
-    def _agree(self, launch: Launch, capabilities: Json) -> Collector:
+    def _negotiate(self, launch: Launch, capabilities: Json) -> ServerProbe:
         """Start a child and agree on a version.
 
         A child that refuses the newest version with a handshake, or is silent, is asked again in
@@ -183,29 +184,29 @@ class Inquiry:
         `hopeless`.
 
         Raises:
-            Fault: what came of the first try; of the last one, if the child is modern.
+            ServerFault: what came of the first try; of the last one, if the child is modern.
         """
         end = TIME.now() + self._seconds
         versions = [*LEGACY_VERSIONS, MODERN_VERSION]
-        fault: Fault | None = None
+        fault: ServerFault | None = None
         modern = False
         while True:
             version = versions.pop(0)
             left = end - TIME.now()
             share = left / (len(versions) + 1) if fault else left * FIRST_SHARE
-            child = self._begin(launch, version, capabilities)
-            refused = child.greet(TIME.now() + share)
+            child = self._start(launch, version, capabilities)
+            refused = child.shake_hands(TIME.now() + share)
             if refused is None:
                 return child
-            hopeless = child.hopeless  # before we end it, which would look the same
-            child.conversation.server.close()
-            if child.conversation.was_installed:
+            hopeless = child.is_hopeless  # before we end it, which would look the same
+            child.connection.server.close()
+            if child.connection.was_installed:
                 end = max(end, TIME.now() + self._seconds * (1 - FIRST_SHARE))
             modern = modern or child.modern
             if fault is None or modern:
                 fault = refused
             if not child.handshake:
-                versions = [one for one in versions if one == MODERN_VERSION]
+                versions = [other for other in versions if other == MODERN_VERSION]
             elif hopeless or TIME.now() >= end:
                 versions = []
             if not versions:
@@ -213,28 +214,28 @@ class Inquiry:
 
     # What it offers
 
-    def _snapshot(self, child: Collector) -> ChildSnapshot:
+    def _snapshot(self, child: ServerProbe) -> ChildSnapshot:
         """Ask a child for all its lists.
 
         Raises:
-            Fault: it is gone, or gives no list at all.
+            ServerFault: it is gone, or gives no list at all.
         """
         try:
-            tools, moved = child.at_rest(HINT)
+            tools, moved = child.settled_tools(HINT)
         except BadList as fault:
-            return child.offers([], fault)
+            return child.snapshot([], fault)
         needing = frozenset[str]() if moved is None else self._conditional(child, tools, moved)
-        return replace(child.offers(tools), conditional=needing)
+        return replace(child.snapshot(tools), conditional=needing)
 
-    def _conditional(self, child: Collector, tools: list[Json], moved: float) -> frozenset[str]:
+    def _conditional(self, child: ServerProbe, tools: list[Json], moved: float) -> frozenset[str]:
         """Start a child again as a client without capabilities; return the tools that are missing.
 
         It gets as long as it took before to bring its list to rest, and then some.
         """
         try:
-            bare = self._agree(child.launch, {})
-            with closing(bare.conversation.server):
-                plain, _ = bare.at_rest(min(2 * moved + QUIET, LONGEST))
+            bare = self._negotiate(child.launch, {})
+            with closing(bare.connection.server):
+                plain, _ = bare.settled_tools(min(2 * moved + QUIET, LONGEST))
         except Exception as error:
             why = self._as_fault(error).what
             child.remarks.append(f"could not be asked without client capabilities: it {why}")
@@ -244,21 +245,61 @@ class Inquiry:
             child.remarks.append(f"offers {name!r} only to a client without capabilities")
         return frozenset(with_all - with_none)
 
-    def _in_both_eras(self, shaken: ChildSnapshot, child: Collector) -> ChildSnapshot:
+    def _in_both_eras(self, shaken: ChildSnapshot, child: ServerProbe) -> ChildSnapshot:
         """Ask a child without a handshake too, on a fresh process; return what is to be recorded.
 
-        `shaken` is the snapshot of a conversation with one, `child` that conversation. Whatever
+        `shaken` is the snapshot of a connection with one, `child` that connection. Whatever
         goes wrong without a handshake, the child is a legacy one.
         """
         seconds = WITHOUT_SESSION if child.launch.url else self._seconds
         try:
-            other = self._begin(child.launch, MODERN_VERSION, RELAYED)
-            with closing(other.conversation.server):
-                if other.greet(TIME.now() + seconds) is not None:
+            other = self._start(child.launch, MODERN_VERSION, RELAYED)
+            with closing(other.connection.server):
+                if other.shake_hands(TIME.now() + seconds) is not None:
                     return shaken
                 plain = self._snapshot(other)
-        except Fault:
+        except ServerFault:
             return shaken
-        found, remarks = of_both(shaken, plain)
-        child.remarks += [*(other.remarks if found.protocol == plain.protocol else ()), *remarks]
-        return found
+        recorded, remarks = recorded_era(shaken, plain)
+        child.remarks += [*(other.remarks if recorded.protocol == plain.protocol else ()), *remarks]
+        return recorded
+
+
+def recorded_era(shaken: ChildSnapshot, plain: ChildSnapshot) -> tuple[ChildSnapshot, list[str]]:
+    """Return what to record of a server, asked with a handshake and without, and what is odd.
+
+    Without a handshake is preferred. The handshake is recorded beside it if both list the same:
+    then each client can be served in its own era, from one snapshot. Otherwise all clients are
+    served in one era: in the one without a handshake, unless that lists less.
+    """
+    others = [kind for kind in KINDS if not _alike(kind, shaken, plain)]
+    # The output schema of such a tool is another one in each era.
+    wraps = any(wraps_output(dumps(tool)) for tool in plain.tools)
+    if not others and not wraps:
+        handshake = {"protocolVersion": shaken.protocol, "capabilities": shaken.capabilities}
+        return replace(plain, handshake=handshake, conditional=shaken.conditional), []
+    lacking = [
+        f"{kind.name[:-1]} {key!r}"
+        for kind in others
+        for key, _ in _entries(kind, shaken).keys() - _entries(kind, plain).keys()
+    ]
+    if not lacking:
+        return plain, []
+    what = f"lists the {sorted(lacking)[0]} only after a handshake"
+    return shaken, [f"{what}, so all clients are served in {shaken.protocol} alone"]
+
+
+def _alike(kind: Kind, shaken: ChildSnapshot, plain: ChildSnapshot) -> bool:
+    old, new = _entries(kind, shaken), _entries(kind, plain)
+    return old.keys() == new.keys() and all(equal(old[key], new[key]) for key in old)
+
+
+def _entries(kind: Kind, child: ChildSnapshot) -> dict[tuple[str, int], Json]:
+    """Return what a server lists, less what one era alone can say."""
+    entries = numbered(kind, child.items(kind))
+    if kind is not TOOLS:
+        return entries
+    return {
+        key: {name: value for name, value in tool.items() if name not in LEGACY_ONLY}
+        for key, tool in entries.items()
+    }

@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mcpagg.passes.environment.programs import DIGEST, LAUNCHERS, Package, bare
+from mcpagg.jsontext import members_of
+from mcpagg.passes.environment.programs import DIGEST, LAUNCHERS, Package, program_name
 from mcpagg_runtime.launch.launch import Launch
 
 _PROC = "/proc"
@@ -31,7 +32,7 @@ LOOK_SECONDS = 20.0
 
 
 class Run(NamedTuple):
-    """A package that runs: its version, and for how many seconds; None where nobody tells."""
+    """A package that runs: its version, and for how many seconds, None if that is unknown."""
 
     version: str
     seconds: float | None
@@ -40,13 +41,13 @@ class Run(NamedTuple):
 class Installation:
     """What a launcher does before the package that it fetches runs.
 
-    `leader` is the launcher's process, `said` returns what it has said so far.
+    `leader` is the launcher's process, `output` returns what it has written so far.
     """
 
-    def __init__(self, package: Package, leader: int, said: Callable[[], str]) -> None:
+    def __init__(self, package: Package, leader: int, output: Callable[[], str]) -> None:
         self.package = package
         self._leader = leader
-        self._said = said
+        self._output = output
         self._is_over = False
         self._seen: object = None
 
@@ -55,10 +56,10 @@ class Installation:
         return not self._is_over and find_run(self.package, self._leader) is None
 
     def more(self, seconds: float) -> float:
-        """Return for how long to wait on for an answer, which may take so many seconds by itself.
+        """Return for how long to go on waiting for an answer, which may take so many seconds.
 
-        None, once it has been waited for so long since the end of the installation, or one that is
-        under way has done nothing since this was asked last.
+        That is 0 once so many seconds have passed since the end of the installation, or if an
+        installation has done nothing since this was asked last.
         """
         if self._is_over:
             return 0.0
@@ -66,7 +67,7 @@ class Installation:
         if run is not None:
             self._is_over = True
             return max(seconds - (seconds if run.seconds is None else run.seconds), 0.0)
-        before, self._seen = self._seen, (self._said(), _work(self._leader))
+        before, self._seen = self._seen, (self._output(), _work(self._leader))
         return LOOK_SECONDS if self._seen != before else 0.0
 
 
@@ -86,7 +87,7 @@ def find_run(package: Package, leader: int) -> Run | None:
     """Return what a launcher has started of a package, None while that is nothing."""
     for seconds, line in _processes(leader):
         # What runs the launcher itself lies among other packages than those that it fetches.
-        if not any(bare(word) in _LAUNCHERS for word in line):
+        if not any(program_name(word) in _LAUNCHERS for word in line):
             for word in line:
                 if version := _version_beside(word, package):
                     return Run(version, seconds)
@@ -95,19 +96,19 @@ def find_run(package: Package, leader: int) -> Run | None:
 
 def _work(leader: int) -> object:
     """Return what changes while processes work: what they have read and written, if known."""
-    found = []
+    work = []
     for process in _session(leader):
         try:
-            found.append((process.name, (process / "io").read_bytes()))
+            work.append((process.name, (process / "io").read_bytes()))
         except OSError:
             continue  # it has ended, or is another user's
-    return sorted(found)
+    return sorted(work)
 
 
 def _processes(leader: int) -> Iterator[tuple[float | None, list[str]]]:
     """Yield since when a process and those that it has started run, in seconds, and their words.
 
-    Windows tells nobody in a moment.
+    On Windows nothing tells that quickly.
     """
     if os.path.isdir(f"{_PROC}/self"):
         for process in _session(leader):
@@ -133,14 +134,14 @@ def _facts(process: Path) -> list[bytes]:
 
 def _session(leader: int) -> list[Path]:
     """Return the folders of the processes that are of the session of a leader."""
-    found = []
+    processes = []
     for entry in Path(_PROC).glob("[0-9]*"):
         try:
             if int(_facts(entry)[3]) == leader:
-                found.append(entry)
+                processes.append(entry)
         except OSError:
             continue  # it has ended meanwhile
-    return found
+    return processes
 
 
 def _listed_by_ps(leader: int) -> Iterator[list[str]]:
@@ -155,7 +156,7 @@ def _listed_by_ps(leader: int) -> Iterator[list[str]]:
     for line in os.fsdecode(listing.stdout).splitlines():
         group, _, text = line.strip().partition(" ")
         if group == str(leader):
-            starts = [found.start() for found in re.finditer(r"(?<!\S)/", text)]
+            starts = [match.start() for match in re.finditer(r"(?<!\S)/", text)]
             yield [*text.split(), *(text[start:] for start in starts)]
 
 
@@ -221,33 +222,32 @@ def _version_in_cache(package: Package, launch: Launch) -> str:
 
 def _digest(package: Package, launch: Launch) -> str:
     """Return the digest of an image that was started, as the program that did so tells."""
-    if bare(launch.argv[0]) not in _LAUNCHERS:
+    if program_name(launch.argv[0]) not in _LAUNCHERS:
         return ""
     command = [launch.argv[0], "image", "inspect", "--format", "{{json .RepoDigests}}"]
     try:
-        told = subprocess.run(  # noqa: S603 - the program that was just started
+        inspection = subprocess.run(  # noqa: S603 - the program that was just started
             [*command, package.written],
             env=launch.env,
             capture_output=True,
             check=False,
             timeout=_CALL_SECONDS,
         )
-        digests = json.loads(told.stdout or b"null")
+        digests = json.loads(inspection.stdout or b"null")
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return ""
-    names = [one for one in digests or () if isinstance(one, str) and f"@{DIGEST}" in one]
+    names = [name for name in digests or () if isinstance(name, str) and f"@{DIGEST}" in name]
     return names[0].rpartition("@")[2] if names else ""
 
 
 def _json(file: Path) -> Mapping[str, Any]:
     try:
-        value = json.loads(file.read_bytes())
+        return members_of(json.loads(file.read_bytes()))
     except (OSError, ValueError):
         return {}
-    return value if isinstance(value, dict) else {}
 
 
 def _text(value: object, key: str) -> str:
     """Return a text that an object has, "" if it has none."""
-    found = value.get(key) if isinstance(value, dict) else None
-    return found if isinstance(found, str) else ""
+    text = members_of(value).get(key)
+    return text if isinstance(text, str) else ""

@@ -26,9 +26,9 @@ Key = TypeVar("Key")
 
 def in_order_of(before: Snapshot, now: Snapshot) -> Snapshot:
     """Return the snapshot `now` in the order of `before`: each child's lists, and their items."""
-    known = {child.name: child for child in before.children}
+    old = before.by_name
     children = (
-        _child(known[child.name], child) if child.name in known else child for child in now.children
+        _child(old[child.name], child) if child.name in old else child for child in now.children
     )
     return replace(now, children=tuple(children))
 
@@ -51,13 +51,13 @@ def _items(kind: Kind, before: Sequence[Json], now: Sequence[Json]) -> tuple[Jso
 
 def numbered(kind: Kind, items: Sequence[Json]) -> dict[tuple[str, int], Json]:
     """Return {(key, how often it stood before): item}: a list may name one resource twice."""
-    found: dict[tuple[str, int], Json] = {}
+    by_key: dict[tuple[str, int], Json] = {}
     counts: dict[str, int] = {}
     for item in items:
         key = item[kind.key]
         counts[key] = counts.get(key, 0) + 1
-        found[key, counts[key]] = item
-    return found
+        by_key[key, counts[key]] = item
+    return by_key
 
 
 def arranged(before: Any, now: Any, depth: int = 0) -> Any:
@@ -93,21 +93,21 @@ def _is_strings(value: Any) -> bool:
 
 
 def _merged(before: Sequence[Key], now: Sequence[Key]) -> list[Key]:
-    """Return the keys `now`: those known before in their order, each new one behind its neighbour.
+    """Return the keys `now`: those of `before` in their order, each new one after its neighbour.
 
     If the known ones have kept their order, this is `now` itself.
     """
-    old, known = set(before), set(now)
+    old_keys, new_keys = set(before), set(now)
     behind: dict[Key | None, list[Key]] = {None: []}
     last: Key | None = None
     for key in now:
-        if key in old:
+        if key in old_keys:
             last = key
             behind[last] = []
         else:
             behind[last].append(key)
-    kept = [key for key in before if key in known]
-    return behind[None] + [each for key in kept for each in (key, *behind[key])]
+    common = [key for key in before if key in new_keys]
+    return behind[None] + [each for key in common for each in (key, *behind[key])]
 
 
 def _read(value: Any) -> Any:

@@ -1,1 +1,1 @@
-"""The last pass: the text of the emitted file, what FILE says already, and how it is written."""
+"""The last pass: the text of the emitted file; FILE is read, compared and written."""

@@ -1,4 +1,4 @@
-"""Approvals: a signature of what was decided, made here and kept as long as nothing of it changes.
+"""Approvals: signatures of the data of a file, made here, and kept until the data change.
 
 See the runtime's module of this name for what is signed and how that is verified.
 """

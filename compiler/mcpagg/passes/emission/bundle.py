@@ -1,4 +1,4 @@
-"""The runtime as an emitted file has it: what answers first is code, all other modules are texts.
+"""The runtime in an emitted file: what answers first is code, all other modules are texts.
 
 A text is what `stripping` leaves of a module; Python's import system compiles it when it is first
 imported (`start/embedded.py`). The file has what can be reached by imports from where it is
@@ -45,10 +45,10 @@ def bundle(without: Collection[str] = ()) -> Bundle:
         BundleError: there is nothing of such a name, or a module cannot do without it.
     """
     modules = _modules()
-    known = {*modules, *(name.partition(".")[0] for name in modules)}
-    if unknown := set(without) - known:
+    names = {*modules, *(name.partition(".")[0] for name in modules)}
+    if unknown := set(without) - names:
         raise BundleError(f"no module to leave out: {', '.join(sorted(unknown))}")
-    kept = _reached(modules, without)
+    reached = _reached(modules, without)
     code = "\n".join(
         f"# {name.replace('.', '/')}.py\n{_OWN.sub(_within_functions, text)}"
         for name, text in modules.items()
@@ -57,28 +57,28 @@ def bundle(without: Collection[str] = ()) -> Bundle:
     texts = {
         name: _embedded(name, text)
         for name, text in modules.items()
-        if name in kept and _folder(name) != START
+        if name in reached and _folder(name) != START
     }
     return Bundle(code, texts)
 
 
 def _reached(modules: Mapping[str, str], without: Collection[str]) -> set[str]:
     """Return the modules that the code and the template lead to, by way of none to leave out."""
-    kept: set[str] = set()
+    reached: set[str] = set()
     todo = [name for name in modules if _folder(name) == START]
     todo += [name for _, name in _imports(_template())]
     while todo:
         name = todo.pop()
-        if name in kept or not {name, _folder(name)}.isdisjoint(without):
+        if name in reached or not {name, _folder(name)}.isdisjoint(without):
             continue
         if name not in modules:
             raise BundleError(f"{name}: is imported, and there is no such module")
-        kept.add(name)
+        reached.add(name)
         for at_top, needed in _imports(modules[name]):
             if at_top and not {needed, _folder(needed)}.isdisjoint(without):
                 raise BundleError(f"{name}: cannot be imported without {needed}")
             todo.append(needed)
-    return kept
+    return reached
 
 
 @cache
@@ -120,12 +120,12 @@ def _folder(name: str) -> str:
 
 def _imports(text: str) -> Iterator[tuple[bool, str]]:
     """Yield whether an import stands at the top of a module, and the module that it names."""
-    for found in _OWN.finditer(text):
-        yield not found[1], found[2]
+    for match in _OWN.finditer(text):
+        yield not match[1], match[2]
 
 
-def _within_functions(found: re.Match[str]) -> str:
-    return found[0] if found[1] else ""
+def _within_functions(match: re.Match[str]) -> str:
+    return match[0] if match[1] else ""
 
 
 def _embedded(name: str, text: str) -> str:
@@ -134,7 +134,7 @@ def _embedded(name: str, text: str) -> str:
     Raises:
         BundleError: it does not fit a raw string, or mentions the package otherwise.
     """
-    text = _OWN.sub(lambda found: found[0].replace(f"from {PACKAGE}.", "from ..", 1), text)
+    text = _OWN.sub(lambda match: match[0].replace(f"from {PACKAGE}.", "from ..", 1), text)
     for forbidden in (_QUOTES, PACKAGE):
         if forbidden in text:
             raise BundleError(f"{name}: holds {forbidden}")

@@ -76,8 +76,8 @@ def emit(  # noqa: PLR0913 - all that a file is made of
     if http is not None:
         tables["OPTIONS"]["http"] = dict(http)
     lists = _snapshot_lists(snapshot, linked)
-    texts = _texts(tables) | {"SNAPSHOT": _listed(lists)}
-    if approval := approve(data_digest({"name": name, **_planned(texts)})):
+    texts = _texts(tables) | {"SNAPSHOT": _snapshot_texts(lists)}
+    if approval := approve(data_digest({"name": name, **_plan_texts(texts)})):
         tables["APPROVAL"] = dict(approval)
         texts |= _texts({"APPROVAL": tables["APPROVAL"]})
     about = {"name": name}
@@ -110,8 +110,8 @@ def plan_tables(
 ) -> dict[str, Any]:
     """Return the tables of a Plan, as `emit` writes them."""
     texts = _texts(_tables(rows, snapshot, linked, options))
-    texts["SNAPSHOT"] = _listed(_snapshot_lists(snapshot, linked))
-    return {"name": name, "compiler": __version__, **_planned(texts)}
+    texts["SNAPSHOT"] = _snapshot_texts(_snapshot_lists(snapshot, linked))
+    return {"name": name, "compiler": __version__, **_plan_texts(texts)}
 
 
 def code_without(left_out: Collection[str]) -> tuple[str, str] | None:
@@ -191,7 +191,7 @@ def _texts(tables: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _planned(texts: Mapping[str, Any]) -> dict[str, Any]:
+def _plan_texts(texts: Mapping[str, Any]) -> dict[str, Any]:
     """Return the tables that a Plan has, by its names for them."""
     return {
         table.planned: texts[table.name]
@@ -200,7 +200,7 @@ def _planned(texts: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _listed(lists: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+def _snapshot_texts(lists: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
     """Return the snapshot, {server: {kind: JSON-like value}}, with its values as JSON texts.
 
     "server" is no list, but what a server said about itself.
@@ -242,7 +242,7 @@ def _tables(
             kind.method: [kind.name, kind.member, kind.key, kind.label]
             for kind in listed
             if _is_ready(kind, snapshot)
-            and kind.name not in linked.told_apart
+            and kind.name not in linked.prefixed_kinds
             and not (kind is TOOLS and linked.overlays)
         },
     }
@@ -260,7 +260,7 @@ def _row(subset: Subset) -> dict[str, Any]:
 
 
 def _if_other(name: str, declares: Linked | Subset) -> dict[str, Any]:
-    """Return what is declared without a handshake, under a name, if that is something else."""
+    """Return {name: capabilities without a handshake}, {} if they are those with one."""
     other = declares.modern_capabilities
     return {name: other} if other != declares.capabilities else {}
 
@@ -271,10 +271,10 @@ def _paragraphs(instructions: str) -> list[str]:
 
 def _by_server(routes: Mapping[str, Route]) -> dict[str, dict[str, list[str]]]:
     """Return routes {exposed name: (server, …)} as {server: {exposed name: […]}}."""
-    found: dict[str, dict[str, list[str]]] = {}
+    table: dict[str, dict[str, list[str]]] = {}
     for exposed, (server, *names) in routes.items():
-        found.setdefault(server, {})[exposed] = names
-    return found
+        table.setdefault(server, {})[exposed] = names
+    return table
 
 
 def _facts(
@@ -317,7 +317,7 @@ def _digest(child: ChildSnapshot) -> str:
 
     Half of SHA-256: it makes the proxy's version (`version_of`), and is no proof of anything.
     """
-    plain = {one.name: getattr(child, one.name) for one in fields(child) if one.compare}
+    plain = {field.name: getattr(child, field.name) for field in fields(child) if field.compare}
     if not child.handshake:
         del plain["handshake"]  # so that a server of one era keeps the digest that it had
     text = dumps(plain | {"conditional": sorted(child.conditional)}, sort=True)

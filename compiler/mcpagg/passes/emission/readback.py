@@ -52,20 +52,20 @@ def read_back(
     Raises:
         ReadBackError: they differ.
     """
-    found = read_tables(text, {*tables, *literals, "SNAPSHOT"})
+    printed = read_tables(text, {*tables, *literals, "SNAPSHOT"})
     for name, value in literals.items():
-        if repr(found.get(name)) != repr(value):  # as ==, but true is not 1, and order counts
+        if repr(printed.get(name)) != repr(value):  # as ==, but true is not 1, and order counts
             raise ReadBackError(name)
     for name, value in tables.items():
-        if not _says(found.get(name), value):
+        if not _equals(printed.get(name), value):
             raise ReadBackError(name)
     for server, values in lists.items():
         for kind, value in values.items():
-            if not _says(found["SNAPSHOT"][server][kind], value):
+            if not _equals(printed["SNAPSHOT"][server][kind], value):
                 raise ReadBackError(f"SNAPSHOT: {kind}")
 
 
-def _says(text: Any, value: Any) -> bool:
+def _equals(text: Any, value: Any) -> bool:
     """Whether a JSON text says a value."""
     if not isinstance(text, str):
         return False
@@ -88,7 +88,6 @@ def read_tables(text: str, names: Container[str]) -> dict[str, Any]:
 
 
 def _named(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
-    """Yield the name and the value of each table."""
     for statement in tree.body:
         match statement:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
@@ -116,36 +115,34 @@ class Sections(NamedTuple):
     plan: str
 
     @property
-    def decided(self) -> str:
-        """All that depends on the config and the servers."""
+    def data_and_plan(self) -> str:
+        """The sections that depend on the config and the servers."""
         return self.data + self.plan
 
     @property
-    def stock(self) -> str:
-        """What the header says of the runtime, "" if it says nothing."""
-        found = _RUNTIME.search(self.header)
-        return found[1] if found else ""
+    def runtime_line(self) -> str:
+        """The runtime and its digest as the header names them, "" if it does not."""
+        match = _RUNTIME.search(self.header)
+        return match[1] if match else ""
 
     @property
     def left_out(self) -> list[str]:
         """The modules and folders that the header says are left out of the runtime."""
-        found = _LEFT_OUT.search(self.stock)
-        return found[1].split(", ") if found else []
+        match = _LEFT_OUT.search(self.runtime_line)
+        return match[1].split(", ") if match else []
 
     @property
     def code(self) -> tuple[str, str]:
-        """What is the same for every proxy of one compiler, but for what is left out."""
+        """The sections that are the same for each proxy of one compiler with the same modules."""
         return self.imports, self.runtime
 
     def with_code(self, code: tuple[str, str]) -> Sections:
-        """Return these sections with other code in place of their own."""
         return self._replace(imports=code[0], runtime=code[1])
 
     @property
     def compiler(self) -> str:
-        """The version of the compiler that wrote it."""
-        found = _VERSION.search(self.header)
-        return found[1] if found else "an unknown version"
+        match = _VERSION.search(self.header)
+        return match[1] if match else "an unknown version"
 
     def updated(self, other: Sections) -> Sections:
         """Return these sections with the code of another text, and what its header says of that."""
@@ -159,5 +156,5 @@ class Sections(NamedTuple):
 
 def cut(text: str) -> Sections | None:
     """Cut an emitted text, or its body, into its sections; None if it has another form."""
-    found = _SECTIONS.fullmatch(text)
-    return Sections(**found.groupdict()) if found else None
+    match = _SECTIONS.fullmatch(text)
+    return Sections(**match.groupdict()) if match else None

@@ -1,4 +1,4 @@
-"""What FILE holds of an earlier compilation, and which servers are asked all the same.
+"""What FILE records of an earlier compilation, and which servers are asked again.
 
 All are asked, or those that `--refresh` names, or none (`--offline`); of the others the snapshot
 has what FILE has.
@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from mcpagg.jsontext import loads
-from mcpagg.passes.config.findings import Place
+from mcpagg.passes.config.places import Place
 from mcpagg.passes.config.validation import validated
 from mcpagg.passes.emission.approval import Approval
 from mcpagg.passes.emission.output import content
 from mcpagg.passes.emission.readback import cut, read_tables
 from mcpagg.passes.emission.tables import RECORDED
-from mcpagg.problems import ConfigError, Problem, meant
+from mcpagg.problems import ConfigError, Problem, suggest
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg.spec import ProxySpec
 from mcpagg_runtime.lists.catalogue import KINDS
@@ -52,7 +52,7 @@ class Contents:
         return Contents(rows, self.snapshot.renamed(names), self.approval)
 
 
-NOTHING = Contents({}, Snapshot(()))
+NO_CONTENTS = Contents({}, Snapshot(()))
 """What a file says that does not exist."""
 
 
@@ -69,8 +69,8 @@ def read_contents(file: Path, rebuild: str = "") -> Contents:
     root = Place()
     tables = _tables(_read(file), file.name, root)
     if root.errors or validated(File, tables, root) is None:
-        problems = [replace(one, remedy=f"compile it anew: {rebuild}") for one in root.errors]
-        raise ConfigError(str(file), problems)
+        remedy = f"compile it anew: {rebuild}"
+        raise ConfigError(str(file), [replace(error, remedy=remedy) for error in root.errors])
     children = tuple(
         _child(name, tables["CHILDREN"][name], lists, tables["SERVERS"][name])
         for name, lists in tables["SNAPSHOT"].items()
@@ -87,8 +87,8 @@ def _tables(text: str, name: str, root: Place) -> dict[str, Any]:
     sections = cut(text)
     with suppress(SyntaxError, ValueError):
         if sections:
-            found: dict[str, Any] = _values(read_tables(sections.data, RECORDED))
-            return found
+            tables: dict[str, Any] = _values(read_tables(sections.data, RECORDED))
+            return tables
     what = "holds no snapshot that can be read"
     if _CONFLICT in text:
         what = (
@@ -165,7 +165,7 @@ def asked_servers(spec: ProxySpec, refresh: Collection[str] | None) -> frozenset
         return frozenset(names)
     there = f"there are: {', '.join(names)}"
     if problems := [
-        Problem("", f"--refresh {name} is no server of the config", meant(name, names) or there)
+        Problem("", f"--refresh {name} is no server of the config", suggest(name, names) or there)
         for name in refresh
         if name not in names
     ]:
@@ -173,46 +173,46 @@ def asked_servers(spec: ProxySpec, refresh: Collection[str] | None) -> frozenset
     return frozenset(refresh)
 
 
-def new_names(before: Rows, now: Rows) -> dict[str, str]:
+def renamed_servers(before: Rows, now: Rows) -> dict[str, str]:
     """Return {old name: new name} of the servers that only have another name now.
 
     Such a one is started as before, and no other that came or went is.
     """
     gone = [name for name in before if name not in now]
     come = [name for name in now if name not in before]
-    found = {}
+    names = {}
     for old in gone:
         alike = [new for new in come if _start_alike(before[old], now[new])]
         twins = [other for other in gone if _start_alike(before[old], before[other])]
         if len(alike) == len(twins) == 1:
-            found[old] = alike[0]
-    return found
+            names[old] = alike[0]
+    return names
 
 
-def _start_alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    return all(one.get(key) == other.get(key) for key in LAUNCH)
+def _start_alike(row: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return all(row.get(key) == other.get(key) for key in LAUNCH)
 
 
 def combined(
-    spec: ProxySpec, asked: Collection[str], found: Snapshot, before: Snapshot
+    spec: ProxySpec, asked: Collection[str], asked_now: Snapshot, before: Snapshot
 ) -> Snapshot:
     """Return the snapshot of a config: of each server what was found, else what was there before.
 
     `asked` are those that were to be found.
     """
-    new = {child.name: child for child in found.children}
-    old = {child.name: child for child in before.children}
-    known = old | new
+    new = asked_now.by_name
+    old = before.by_name
+    children = old | new
     names = [server.name for server in spec.servers]
     stale = [name for name in names if name in old and name not in new]
     return Snapshot(
-        children=tuple(known[name] for name in names if name in known),
-        failed=tuple(name for name in names if name not in known),
+        children=tuple(children[name] for name in names if name in children),
+        failed=tuple(name for name in names if name not in children),
         kept=tuple(name for name in stale if name in asked or name in before.kept),
     )
 
 
-def check_known(
+def check_recorded(
     spec: ProxySpec, asked: Collection[str], before: Snapshot, file: str, rebuild: str
 ) -> None:
     """Refuse a server that is neither asked nor recorded in `file`; `rebuild` writes that anew.

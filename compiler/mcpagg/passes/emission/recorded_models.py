@@ -9,15 +9,14 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
 
-from mcpagg.passes.config.findings import quoted
-from mcpagg.passes.config.models import Fault
+from mcpagg.passes.config.places import ValidationFault, quoted
 from mcpagg.spec import Transport
 
 
 def _is_text(value: Any) -> Any:
     """Take any string: what a server says may hold half of a surrogate pair."""
     if not isinstance(value, str):
-        raise Fault("expected a string")
+        raise ValidationFault("expected a string")
     return value
 
 
@@ -83,7 +82,7 @@ class _Lists(_Table):
 
 
 class File(_Table):
-    """All of them."""
+    """The tables of a FILE."""
 
     servers: dict[str, _Row] = Field(alias="SERVERS")
     children: dict[str, _Facts] = Field(alias="CHILDREN")
@@ -99,7 +98,9 @@ class File(_Table):
             if not name:
                 continue  # the composite tools, which are of no server
             if facts is None or lists.server is None or name not in self.servers:
-                raise Fault(f"its tables do not all have {quoted(name)}")
+                raise ValidationFault(f"its tables do not all have {quoted(name)}")
             if facts.handshake and lists.server.of_handshake is None:
-                raise Fault(f"SNAPSHOT does not say what {quoted(name)} declares in a handshake")
+                raise ValidationFault(
+                    f"SNAPSHOT does not say what {quoted(name)} declares in a handshake"
+                )
         return self

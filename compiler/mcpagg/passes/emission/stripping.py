@@ -1,4 +1,4 @@
-"""Takes out of Python source what only its authors need: the emitted file is read at every start.
+"""Strips Python source of what only its authors need: the file is read at every start.
 
 Docstrings, comments, annotations, blank lines and what is for type checkers go, and a level of
 indentation is one space; the rest stays as it was written. The text is cut by its layout, which is

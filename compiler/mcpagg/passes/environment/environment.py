@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mcpagg.passes.config.findings import Place, where
+from mcpagg.passes.config.places import Place, where
 from mcpagg.passes.environment.relocation import is_relative
 from mcpagg.problems import EnvironmentFault, Problem
 from mcpagg.spec import LeftOut, ProxySpec, ServerSpec
@@ -55,14 +55,14 @@ def check_environment(
             allowed, or no server is left.
     """
     spec = settle_folders(spec)
-    rows = {server.name: server.row() for server in spec.servers}
-    judged = [one for one in spec.servers if asked is None or one.name in asked]
-    known = mentioned_by_all(rows)
+    rows = spec.rows
+    judged = [server for server in spec.servers if asked is None or server.name in asked]
+    mentioned = mentioned_by_all(rows)
     missing = {
-        server.name: _missing(server, rows, environ, spec.folder, minimal, known)
+        server.name: _missing(server, rows, environ, spec.folder, minimal, mentioned)
         for server in judged
     }
-    problems = [problem for found in missing.values() for problem in found]
+    problems = [problem for faults in missing.values() for problem in faults]
     ready = [server for server in judged if not missing[server.name]]
     is_any_left = ready or any(server.name in recorded for server in spec.servers)
     if problems and not (allow_failed and is_any_left):
@@ -116,31 +116,27 @@ def _missing(
     environ: Mapping[str, str],
     folder: Path,
     minimal: bool,
-    known: set[str],
+    mentioned: set[str],
 ) -> list[Problem]:
     """Return what a start of the server would not find."""
-    from mcpagg.passes.environment.programs import (
-        find_fault,  # what starts no server needs none of it
-    )
+    # what starts no server needs none of it
+    from mcpagg.passes.environment.programs import find_fault
 
     root = Place()
 
-    def at(location: Location) -> Place:
-        return Place(where(server, location), root.errors, root.warnings)
-
     def prepared(rows: Mapping[str, Mapping[str, Any]], environ: Mapping[str, str]) -> Launch:
-        return prepare(server.name, rows, environ, str(folder), minimal, known)
+        return prepare(server.name, rows, environ, str(folder), minimal, mentioned)
 
-    launch, unknown = _launch(server, rows, environ, folder, prepared, at)
+    launch, unknown = _launch(server, rows, environ, folder, prepared, root)
     if server.transport != "stdio":
         return root.errors
-    is_here = Location("cwd") in unknown or _report_folder(server, launch, at(Location("cwd")))
+    is_here = Location("cwd") in unknown or _report_folder(server, launch, root)
     if unknown & {Location("command"), Location("cwd"), Location("env", "PATH")}:
         return root.errors
     if not is_here and launch.argv[0].startswith(os.path.join(launch.cwd or "", "")):
         return root.errors  # a path from a folder that is not there
     if fault := find_fault(launch.argv[0], launch.env, server.command):
-        at(Location("command")).error(*map(launch.redact, fault))
+        root.of(server, Location("command")).error(*map(launch.redact, fault))
     return root.errors
 
 
@@ -150,9 +146,9 @@ def _launch(
     environ: Mapping[str, str],
     folder: Path,
     prepared: Callable[[Mapping[str, Mapping[str, Any]], Mapping[str, str]], Launch],
-    at: Callable[[Location], Place],
+    root: Place,
 ) -> tuple[Launch, set[Location]]:
-    """Return what would be started, and the strings in it that nobody can know.
+    """Return what would be started, and the strings in it that cannot be resolved.
 
     What is missing is reported and taken as empty, so that the rest can be checked all the same.
     Without its env file, what else a server lacks is not known, as the file may define it.
@@ -164,25 +160,24 @@ def _launch(
         except MissingVariables as problem:
             for location, variable in problem.missing:
                 if rows[server.name].get("env_file") or not server.env_file:
-                    _report_missing(server, variable, at(location))
+                    _report_missing(server, variable, root.of(server, location))
                 unknown.add(location)
             environ = {**environ, **{variable: "" for _, variable in problem.missing}}
         except BadUrl as problem:
             if Location("url") not in unknown:
-                at(Location("url")).error(f"{problem}", "correct what is set")
+                root.of(server, Location("url")).error(f"{problem}", "correct what is set")
             unknown.add(Location("url"))
             rows = {**rows, server.name: {**rows[server.name], "url": ""}}
         except (OSError, ValueError) as problem:
             if Location("env_file") not in unknown:
-                _report_env_file(server, folder, problem, at(Location("env_file")))
+                _report_env_file(server, folder, problem, root.of(server, Location("env_file")))
             rows = {**rows, server.name: {**rows[server.name], "env_file": ""}}
 
 
 def _report_env_file(server: ServerSpec, folder: Path, problem: Exception, at: Place) -> None:
     """Report an env file by its whole path, with the references that hold values left as such."""
     path = resolve(
-        server.env_file or "",
-        lambda name: str(folder) if name == CONFIG_FOLDER else f"${{{name}}}",
+        server.env_file or "", lambda name: str(folder) if name == CONFIG_FOLDER else f"${{{name}}}"
     )
     reason = problem.strerror if isinstance(problem, OSError) else "it is no text in UTF-8"
     whole = os.path.join(folder, path)
@@ -196,12 +191,13 @@ def _report_missing(server: ServerSpec, variable: str, at: Place) -> None:
     )
 
 
-def _report_folder(server: ServerSpec, launch: Launch, at: Place) -> bool:
-    """Tell whether the child's folder is one; report it if not."""
+def _report_folder(server: ServerSpec, launch: Launch, root: Place) -> bool:
+    """Whether the child's folder is one; report it if not."""
     from mcpagg.passes.environment.programs import WINDOWS_PATH  # as above
 
     if launch.cwd is None or os.path.isdir(launch.cwd):
         return True
+    at = root.of(server, Location("cwd"))
     if not WINDOWS and WINDOWS_PATH.match(server.cwd or ""):
         what = f"{server.cwd} is a folder of Windows, and this is another system"
         at.error(what, "write the folder here, or leave it out")
@@ -212,7 +208,7 @@ def _report_folder(server: ServerSpec, launch: Launch, at: Place) -> bool:
 
 
 def _names_a_file_of(folder: Path, command: str, args: Sequence[str]) -> bool:
-    """Tell whether the command line holds a relative path to something in `folder`.
+    """Whether the command line holds a relative path to something in `folder`.
 
     It is read as each system would, so that all of them settle the same config alike.
     """

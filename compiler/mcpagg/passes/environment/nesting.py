@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mcpagg.jsontext import loads
-from mcpagg.passes.config.findings import quoted, where
+from mcpagg.passes.config.places import quoted, where
 from mcpagg.passes.emission.readback import cut, read_tables
 from mcpagg.problems import ConfigError, Problem
 from mcpagg.spec import ProxySpec
@@ -34,7 +34,7 @@ _ELSEWHERE = frozenset({"docker", "podman", "nerdctl", "kubectl", "ssh"})
 NESTED = '"mcpagg": {"nested": true}'
 
 
-class Named(NamedTuple):
+class NamedFile(NamedTuple):
     """A file that a command line names, and where."""
 
     location: Location
@@ -50,7 +50,8 @@ def check_nesting(spec: ProxySpec, file: Path | None, environ: Mapping[str, str]
     problems = []
     for server in spec.servers:
         row = server.row()
-        for location, path in _named(row, str(spec.folder), environ) if server.command else ():
+        files = _named_files(row, str(spec.folder), environ) if server.command else ()
+        for location, path in files:
             fault = _fault(path, file, environ, allowed=server.nested)
             if fault is not None:
                 what, remedy = fault
@@ -92,25 +93,25 @@ def _source(path: str) -> str | None:
         return None
     try:
         with open(path, "rb") as stream:
-            found = _MARK.search(stream.read(_MARK_WITHIN))
+            match = _MARK.search(stream.read(_MARK_WITHIN))
     except OSError:
         return None
-    return quoted(found[1].decode("utf-8", "replace"))[1:-1] if found else None
+    return quoted(match[1].decode("utf-8", "replace"))[1:-1] if match else None
 
 
 def _leads_to(path: str, file: Path, environ: Mapping[str, str]) -> bool:
     """Whether an emitted file starts FILE, by itself or by others that it starts."""
-    found = {os.path.realpath(path)}
-    left = [*found]
+    proxies = {os.path.realpath(path)}
+    left = [*proxies]
     while left:
         proxy = left.pop()
         for row in _rows(proxy):
-            for _, other in _named(row, os.path.dirname(proxy), environ):
+            for _, other in _named_files(row, os.path.dirname(proxy), environ):
                 real = os.path.realpath(other)
                 if _is_same(other, file):
                     return True
-                if real not in found and _source(real) is not None:
-                    found.add(real)
+                if real not in proxies and _source(real) is not None:
+                    proxies.add(real)
                     left.append(real)
     return False
 
@@ -124,7 +125,9 @@ def _rows(proxy: str) -> list[dict[str, Any]]:
     return []
 
 
-def _named(row: Mapping[str, Any], folder: str, environ: Mapping[str, str]) -> Iterator[Named]:
+def _named_files(
+    row: Mapping[str, Any], folder: str, environ: Mapping[str, str]
+) -> Iterator[NamedFile]:
     """Yield the files that a row's command line may name, there or not."""
     own = row.get("env", {})
     resolved = _resolver(own, folder, environ)
@@ -133,10 +136,11 @@ def _named(row: Mapping[str, Any], folder: str, environ: Mapping[str, str]) -> I
     path = {"PATH": resolved(own["PATH"]) if "PATH" in own else environ.get("PATH", os.defpath)}
     if command:
         place = os.path.expanduser(command) if os.path.dirname(command) else command
-        yield Named(Location("command"), find_program(place, path, cwd) or os.path.join(cwd, place))
+        file = find_program(place, path, cwd) or os.path.join(cwd, place)
+        yield NamedFile(Location("command"), file)
     if os.path.basename(command) not in _ELSEWHERE:
         args = [resolved(text) for text in row.get("args", ())]
-        yield from (Named(Location("args", index), path) for index, path in _paths(args, cwd))
+        yield from (NamedFile(Location("args", index), path) for index, path in _paths(args, cwd))
 
 
 def _resolver(

@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from mcpagg.passes.config.findings import where
+from mcpagg.passes.config.places import where
 from mcpagg.passes.environment.programs import Package, find_package
-from mcpagg.problems import CompileError, Problem, count, some
+from mcpagg.problems import CompileError, Problem, count, name_list
 from mcpagg.spec import ProxySpec, ServerSpec
 from mcpagg_runtime.launch.launch import Location
 
 _WHOLE = rb"(?<![\w@/.-])%s(?![\w@/.=<>-])"
-"""Where a word of a config stands by itself."""
+"""A word of a config that is not part of a longer one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,23 +32,21 @@ class Pin:
 
     @property
     def path(self) -> str:
-        """The JSON path of the argument."""
         return where(self.server, Location("args", self.package.place))
 
     @property
     def written(self) -> str:
-        """The whole argument, as it is written."""
+        """The whole argument as the config has it."""
         return self.server.args[self.package.place]
 
     @property
     def exact(self) -> str:
         """The argument with the version in it."""
         before = self.written.removesuffix(self.package.written)
-        return before + self.package.exactly(self.version)
+        return before + self.package.with_version(self.version)
 
     @property
     def pinned(self) -> ServerSpec:
-        """The server with the version in its arguments."""
         args = list(self.server.args)
         args[self.package.place] = self.exact
         return replace(self.server, args=tuple(args))
@@ -56,14 +54,14 @@ class Pin:
 
 def find_pins(spec: ProxySpec, ran: Mapping[str, str]) -> tuple[Pin, ...]:
     """Return the servers without an exact version; `ran` {server: version} is what is known."""
-    found = []
+    pins = []
     for server in spec.servers:
         package = find_package(server.command, server.args)
         if package and not package.is_exact:
             # What a variable holds today is not what the config says.
-            known = "" if "$" in package.written else ran.get(server.name, "")
-            found.append(Pin(server, package, known))
-    return tuple(found)
+            version = "" if "$" in package.written else ran.get(server.name, "")
+            pins.append(Pin(server, package, version))
+    return tuple(pins)
 
 
 def unpinned(pins: Sequence[Pin], *, each: bool = False, command: str = "") -> Iterator[Problem]:
@@ -76,7 +74,7 @@ def unpinned(pins: Sequence[Pin], *, each: bool = False, command: str = "") -> I
     if each or len(pins) == 1:
         yield from map(_as_problem, pins)
         return
-    names = some([pin.server.name for pin in pins])
+    names = name_list([pin.server.name for pin in pins])
     what = f"{count(len(pins), 'server')} without an exact version, so that a start may run another"
     yield Problem("", f"{what} one: {names}", f"{command} says what to write" if command else "")
 
@@ -89,7 +87,7 @@ def _as_problem(pin: Pin) -> Problem:
 def _remedy(pin: Pin) -> str:
     if pin.version:
         return f"write {pin.exact}, which is what ran"
-    return f"`{pin.package.inquiry}` says what there is"
+    return f"`{pin.package.version_command}` says what there is"
 
 
 def lines(pins: Sequence[Pin]) -> Iterator[str]:
@@ -97,14 +95,14 @@ def lines(pins: Sequence[Pin]) -> Iterator[str]:
     for pin in pins:
         if pin.version:
             written, exact = (
-                json.dumps(one, ensure_ascii=False) for one in (pin.written, pin.exact)
+                json.dumps(text, ensure_ascii=False) for text in (pin.written, pin.exact)
             )
             yield f"{pin.path}: write {exact} instead of {written}"
         else:
             yield f"{pin.path}: what ran is not known; {_remedy(pin)}"
 
 
-class Written(NamedTuple):
+class PinnedConfig(NamedTuple):
     """A config's text with versions in it; those of `left` have no place that could be changed."""
 
     text: bytes
@@ -113,7 +111,7 @@ class Written(NamedTuple):
 
 def write_pins(
     text: bytes, pins: Sequence[Pin], read: Callable[[bytes], Sequence[ServerSpec]]
-) -> Written:
+) -> PinnedConfig:
     """Put versions into the text of a config; `read` returns the servers that a text describes.
 
     Comments, order and blanks stay as they are.
@@ -125,15 +123,15 @@ def write_pins(
             left.append(pin)
         else:
             text = changed
-    return Written(text, tuple(left))
+    return PinnedConfig(text, tuple(left))
 
 
 def _changed(text: bytes, pin: Pin, read: Callable[[bytes], Sequence[ServerSpec]]) -> bytes | None:
     """Return the text with one argument changed, None if no change of one place means just that."""
-    expected = [pin.pinned if one.name == pin.server.name else one for one in read(text)]
+    expected = [pin.pinned if server.name == pin.server.name else server for server in read(text)]
     old, new = pin.written.encode(), pin.exact.encode()
-    for found in re.finditer(_WHOLE % re.escape(old), text):
-        candidate = text[: found.start()] + new + text[found.end() :]
+    for match in re.finditer(_WHOLE % re.escape(old), text):
+        candidate = text[: match.start()] + new + text[match.end() :]
         try:
             if [*read(candidate)] == expected:
                 return candidate

@@ -31,93 +31,97 @@ _PYPI_NAME = re.compile(r"[\w.-]+(?:\[[\w,.-]+\])?")
 _IMAGE_NAME = re.compile(r".+?(?=:[^:/]*$|@|$)")
 
 
-class Fault(NamedTuple):
+class ProgramFault(NamedTuple):
     """Why a program cannot be started, and what to do."""
 
     what: str
     remedy: str
 
 
-def find_fault(program: str, env: dict[str, str], written: str) -> Fault | None:
+def find_fault(program: str, env: dict[str, str], written: str) -> ProgramFault | None:
     """Return why `program` cannot be started in `env`, None if it can.
 
     It is what a launch begins with: an absolute path, or a bare name that is not on the PATH.
     `written` is how the config has it.
     """
-    found = find_program(program, env, "") if os.path.isabs(program) else None
-    if found:
-        return _shebang_fault(Path(found), env)
+    path = find_program(program, env, "") if os.path.isabs(program) else None
+    if path:
+        return _shebang_fault(Path(path), env)
     if not WINDOWS and _WINDOWS.match(written):
         what = f"{written} is a path or a program of Windows, and this is another system"
-        return Fault(what, "write what starts the server here: what follows `cmd /c`, for one")
+        return ProgramFault(
+            what, "write what starts the server here: what follows `cmd /c`, for one"
+        )
     first, space, _ = written.partition(" ")
     file = program.removesuffix(written) + first
     is_program = os.path.basename(first) == first or os.path.isfile(file)
     if space and is_program and not os.path.exists(program):
-        return Fault(f"{written} is a whole command line", _ONE_PROGRAM)
+        return ProgramFault(f"{written} is a whole command line", _ONE_PROGRAM)
     if os.path.isabs(program):
         return _path_fault(Path(program))
     return _lookup_fault(program, env.get("PATH", os.defpath))
 
 
-def _path_fault(program: Path) -> Fault:
+def _path_fault(program: Path) -> ProgramFault:
     if program.is_dir():
-        return Fault(f"{program} is a directory", "name the program in it")
+        return ProgramFault(f"{program} is a directory", "name the program in it")
     if program.is_file():
         return _unstartable(program)
-    return Fault(f"{program} does not exist", "correct the path")
+    return ProgramFault(f"{program} does not exist", "correct the path")
 
 
-def _unstartable(file: Path) -> Fault:
+def _unstartable(file: Path) -> ProgramFault:
     if WINDOWS:
         what = f"{file} is no program that Windows can start"
-        return Fault(what, "write what runs it as `command`, and this file first in `args`")
-    return Fault(f"{file} is not executable", f"run chmod +x {file}")
+        return ProgramFault(what, "write what runs it as `command`, and this file first in `args`")
+    return ProgramFault(f"{file} is not executable", f"run chmod +x {file}")
 
 
-def _lookup_fault(program: str, path: str) -> Fault:
+def _lookup_fault(program: str, path: str) -> ProgramFault:
     for folder in os.get_exec_path({"PATH": path}):
         candidate = Path(folder, program)
         if candidate.is_file():
             return _unstartable(candidate)
-    what = f"{program} is not on the PATH: searched {_in_short(path)}"
-    return Fault(what, where_to_find(program))
+    what = f"{program} is not on the PATH: searched {_shortened(path)}"
+    return ProgramFault(what, where_to_find(program))
 
 
-def _shebang_fault(script: Path, env: dict[str, str]) -> Fault | None:
+def _shebang_fault(script: Path, env: dict[str, str]) -> ProgramFault | None:
     """Return why the interpreter that a script names cannot be started; Windows asks for none."""
     line = None if WINDOWS else shebang(str(script))
     if line is None:
         return None
     named = interpreter(line)
     if not named:
-        return Fault(f"{script} has a `#!` line without a program", "complete it")
+        return ProgramFault(f"{script} has a `#!` line without a program", "complete it")
     if line.endswith("\r"):
-        return Fault(f"the `#!` line of {script} ends in a carriage return", "save it with LF")
+        return ProgramFault(
+            f"the `#!` line of {script} ends in a carriage return", "save it with LF"
+        )
     if find_program(named, env, "") is None:
         path = env.get("PATH", os.defpath)
-        searched = "" if os.path.dirname(named) else f" on the PATH: searched {_in_short(path)}"
-        return Fault(
+        searched = "" if os.path.dirname(named) else f" on the PATH: searched {_shortened(path)}"
+        return ProgramFault(
             f"{script} is run by {named}, which is not found{searched}",
             f"install {os.path.basename(named)}, or correct the `#!` line",
         )
     return None
 
 
-def _in_short(path: str) -> str:
-    """Return a PATH, of a long one the first folders and the number of the others."""
+def _shortened(path: str) -> str:
+    """Return a PATH; of a long one the first folders and the number of the others."""
     folders = path.split(os.pathsep)
-    shown = os.pathsep.join(folders[:_FOLDERS_SHOWN])
+    first = os.pathsep.join(folders[:_FOLDERS_SHOWN])
     others = len(folders) - _FOLDERS_SHOWN
-    return f"{shown} and {count(others, 'more folder')}" if others > 0 else shown
+    return f"{first} and {count(others, 'more folder')}" if others > 0 else first
 
 
 class Launcher(NamedTuple):
     """A program that fetches what it runs.
 
-    `words` are the words that make it one, its own name first. `kind` is that of its packages, as a
-    purl has it; `exact` tells a package with an exact version, `name` matches what of it names no
-    version, and `joint` stands between the two. `package` are options whose value is the package;
+    `words` are its command, its own name first. `kind` is the type of its packages in a purl;
+    `exact` is true of a package with an exact version, `name` matches the part before the version,
+    and `separator` stands between the two. `package` are options whose value is the package;
     `valued` are other options that take the next word.
     """
 
@@ -125,7 +129,7 @@ class Launcher(NamedTuple):
     kind: str
     exact: Callable[[str], object]
     name: re.Pattern[str]
-    joint: str
+    separator: str
     package: frozenset[str] = frozenset()
     valued: frozenset[str] = frozenset()
 
@@ -152,24 +156,24 @@ class Package(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What of it names no version."""
+        """The part of it that names no version."""
         if self.is_repository:
             return self.written.rpartition("@")[0] or self.written
-        found = self.launcher.name.match(self.written)
-        return found[0] if found else self.written
+        match = self.launcher.name.match(self.written)
+        return match[0] if match else self.written
 
     @property
     def version(self) -> str:
         """The exact version, digest or tag that it names, "" if it names none."""
         return self.written[len(self.name) :].lstrip("@=:") if self.is_exact else ""
 
-    def exactly(self, version: str) -> str:
+    def with_version(self, version: str) -> str:
         """Return how an exact version is written: a commit of a repository, an image's digest."""
         if self.is_repository:
             place, _, branch = self.written.rpartition("@")
             return f"{self.written if '/' in branch else place}@{version}"
-        joint = "@" if version.startswith(DIGEST) else self.launcher.joint
-        return f"{self.name}{joint}{version}"
+        separator = "@" if version.startswith(DIGEST) else self.launcher.separator
+        return f"{self.name}{separator}{version}"
 
     @property
     def plain_name(self) -> str:
@@ -177,10 +181,10 @@ class Package(NamedTuple):
         return self.name.removeprefix("npm:").partition("[")[0]
 
     @property
-    def inquiry(self) -> str:
+    def version_command(self) -> str:
         """The command that tells its newest version, for a shell; of an image, that at hand."""
         if self.is_repository:
-            place = self.exactly("").removesuffix("@").rpartition("git+")[2]
+            place = self.with_version("").removesuffix("@").rpartition("git+")[2]
             return f"git ls-remote {quote(place)} HEAD"
         if self.launcher.kind == "npm":
             asked = self.plain_name if "$" in self.written else self.written
@@ -256,16 +260,16 @@ def find_package(command: str, args: Sequence[str]) -> Package | None:
     before = 2 if tuple(argv[:2]) in _SHELLS else 0
     for launcher in LAUNCHERS:
         after = before + len(launcher.words)
-        words = [bare(word) for word in argv[before : before + 1]] + argv[before + 1 : after]
-        if tuple(words) == launcher.words:
+        words = argv[before:after]
+        if (*map(program_name, words[:1]), *words[1:]) == launcher.words:
             index, written = _package(argv, after, launcher)
             if written and not _LOCAL.match(written):
                 return Package(written, launcher, index - 1)
     return None
 
 
-def bare(command: str) -> str:
-    """Return the name of a program, without its folder and what Windows puts behind it."""
+def program_name(command: str) -> str:
+    """Return the name of a program without its folder and the suffix of Windows."""
     name = command.replace("\\", "/").rpartition("/")[2].lower()
     return re.sub(r"\.(?:exe|cmd|bat)$", "", name)
 

@@ -1,1 +1,1 @@
-"""The fourth pass: names, routes, and what is listed of what was found."""
+"""The fourth pass: names, routes, and what clients are shown."""

@@ -45,18 +45,19 @@ def compose(
     }
     composed, warnings, faults = Composed(), [], []
     for composite in spec.composites:
-        kept = [subtool for subtool in composite.subtools if subtool.server in rows]
-        lost = dict.fromkeys(one.server for one in composite.subtools if one.server not in rows)
-        for server in lost:
+        subtools = [subtool for subtool in composite.subtools if subtool.server in rows]
+        servers = dict.fromkeys(subtool.server for subtool in composite.subtools)
+        for server in (server for server in servers if server not in rows):
             what = f"'{server}' is not part of this proxy, so its tools are left out"
             warnings.append(Problem(composite.path, what))
-        faults += [fault for one in kept for fault in _faults(one, rows, tools, options)]
-        if kept and not faults:
+        for subtool in subtools:
+            faults += _faults(subtool, rows, tools, options)
+        if subtools and not faults:
             allowed: dict[str, dict[str, None]] = {}
-            for one in kept:
-                allowed.setdefault(one.server, {})[one.tool] = None
+            for subtool in subtools:
+                allowed.setdefault(subtool.server, {})[subtool.tool] = None
             composed.subtools[composite.name] = {name: [*own] for name, own in allowed.items()}
-            composed.tools.append(_tool(composite, kept, tools))
+            composed.tools.append(_tool(composite, subtools, tools))
     if faults:
         raise ConfigError(spec.source, faults)
     return composed, warnings
@@ -80,16 +81,16 @@ def _tool(composite: Composite, subtools: list[Subtool], tools: Tools) -> dict[s
     """Return a composite tool as it is listed."""
     text = [composite.description or HOW_TO_CALL, "# Available subtools"]
     last = None
-    for one in subtools:
-        if one.server != last:
-            text.append(f"## {one.server}")
-        last = one.server
-        tool = tools[one.server, one.tool]
-        about = one.description or str(tool.get("description") or "").strip()
+    for subtool in subtools:
+        if subtool.server != last:
+            text.append(f"## {subtool.server}")
+        last = subtool.server
+        tool = tools[subtool.server, subtool.tool]
+        about = subtool.description or str(tool.get("description") or "").strip()
         schema = dumps(tool.get("inputSchema", {}), quote=encode_basestring, separators=(",", ":"))
-        text += [f"### {one.tool}", *([about] if about else []), f"inputSchema: {schema}"]
-    servers = list(dict.fromkeys(one.server for one in subtools))
-    names = list(dict.fromkeys(one.tool for one in subtools))
+        text += [f"### {subtool.tool}", *([about] if about else []), f"inputSchema: {schema}"]
+    servers = list(dict.fromkeys(subtool.server for subtool in subtools))
+    names = list(dict.fromkeys(subtool.tool for subtool in subtools))
     properties = {
         "server": {"type": "string", "enum": servers, "description": "The server of the tool"},
         "tool": {"type": "string", "enum": names, "description": "The tool to call"},
@@ -98,9 +99,5 @@ def _tool(composite: Composite, subtools: list[Subtool], tools: Tools) -> dict[s
     return {
         "name": composite.name,
         "description": "\n\n".join(text),
-        "inputSchema": {
-            "type": "object",
-            "properties": properties,
-            "required": ["server", "tool"],
-        },
+        "inputSchema": {"type": "object", "properties": properties, "required": ["server", "tool"]},
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mcpagg.jsontext import members_of
 from mcpagg.problems import Problem
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg_runtime.lists.catalogue import SKILLS
@@ -27,15 +28,15 @@ def declared_extensions(snapshot: Snapshot) -> dict[str, Any]:
     Of settings that several servers have, the first ones count; folders of skills can be read if
     any server says so.
     """
-    found: dict[str, Any] = {}
+    extensions: dict[str, Any] = {}
     for child in snapshot.children:
         for name, settings in extensions_of(child).items():
             if name in WITHOUT_METHODS or name in answered_by(snapshot).get(child.name, ()):
-                found.setdefault(name, settings)
+                extensions.setdefault(name, settings)
     skills = [extensions_of(child).get(SKILLS.capability, {}) for child in snapshot.children]
-    if any(one.get("directoryRead") is True for one in skills):
-        found[SKILLS.capability] = {"directoryRead": True}
-    return found
+    if any(settings.get("directoryRead") is True for settings in skills):
+        extensions[SKILLS.capability] = {"directoryRead": True}
+    return extensions
 
 
 def answered_by(snapshot: Snapshot) -> dict[str, list[str]]:
@@ -83,9 +84,8 @@ def extensions_of(child: ChildSnapshot) -> dict[str, Any]:
 
     What is no object says nothing as settings, and strict clients refuse a handshake that has it.
     """
-    named = child.capabilities.get("extensions")
-    found = named if isinstance(named, dict) else {}
-    return {name: one if isinstance(one, dict) else {} for name, one in found.items()}
+    declared = members_of(child.capabilities.get("extensions"))
+    return {name: members_of(settings) for name, settings in declared.items()}
 
 
 def _owners(snapshot: Snapshot) -> dict[str, list[str]]:

@@ -14,7 +14,7 @@ from shlex import quote
 from typing import NamedTuple
 
 from mcpagg.options import Options
-from mcpagg.problems import ConfigError, Problem, meant
+from mcpagg.problems import ConfigError, Problem, suggest
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg.spec import Pattern, ProxySpec
 from mcpagg_runtime.lists.catalogue import RESOURCES, TEMPLATES
@@ -23,8 +23,8 @@ UNUSED_FILTER = "unused-filter"
 """What `--ignore` knows it by."""
 
 
-class Idle(NamedTuple):
-    """A filter that fits nothing, as it was written, where (JSON path), and whether it must fit.
+class Unused(NamedTuple):
+    """A filter that fits nothing: its text, its JSON path, and whether it must fit.
 
     `near` is the remedy.
     """
@@ -35,7 +35,6 @@ class Idle(NamedTuple):
     near: str = ""
 
     def as_problem(self) -> Problem:
-        """Return it as what is printed."""
         ignore = f"--ignore {quote(f'{UNUSED_FILTER}={self.text}')}"
         remedy = f"{self.near or 'leave it out'}, or {ignore}"
         what = f"the filter '{self.text}' fits nothing [{UNUSED_FILTER}]"
@@ -48,27 +47,27 @@ def check_filters(spec: ProxySpec, snapshot: Snapshot, options: Options) -> list
     Raises:
         ConfigError: with those that should withhold a tool of a server that is compiled.
     """
-    found = [*_of_entries(spec, snapshot), *_of_patterns(spec, snapshot)]
-    found += _of_profiles(spec, snapshot, options)
+    filters = [*_of_entries(spec, snapshot), *_of_patterns(spec, snapshot)]
+    filters += _of_profiles(spec, snapshot, options)
     rules = [word.partition("=") for word in options.ignore]
     globs = {glob or "*": False for rule, _, glob in rules if rule == UNUSED_FILTER}
-    kept = []
-    for idle in found:
-        fitting = [one for one in globs if one == idle.text or fnmatchcase(idle.text, one)]
+    reported = []
+    for idle in filters:
+        fitting = [glob for glob in globs if glob == idle.text or fnmatchcase(idle.text, glob)]
         globs |= dict.fromkeys(fitting, True)
-        kept += [] if fitting else [idle]
-    if faults := [idle.as_problem() for idle in kept if idle.must_fit]:
+        reported += [] if fitting else [idle]
+    if faults := [idle.as_problem() for idle in reported if idle.must_fit]:
         raise ConfigError(spec.source, faults)
     unused = [glob for glob, is_used in globs.items() if not is_used]
     return [
-        *(idle.as_problem() for idle in kept),
+        *(idle.as_problem() for idle in reported),
         *(Problem("", f"--ignore {UNUSED_FILTER}={glob} ignores nothing") for glob in unused),
     ]
 
 
-def _of_entries(spec: ProxySpec, snapshot: Snapshot) -> Iterator[Idle]:
+def _of_entries(spec: ProxySpec, snapshot: Snapshot) -> Iterator[Unused]:
     """Yield those that stand in the entry of a server."""
-    children = {child.name: child for child in snapshot.children}
+    children = snapshot.by_name
     for server in spec.servers:
         if (child := children.get(server.name)) is None:
             continue
@@ -79,33 +78,35 @@ def _of_entries(spec: ProxySpec, snapshot: Snapshot) -> Iterator[Idle]:
             *((glob, False) for glob in (*(server.expose or ()), *server.rename)),
         ):
             if not _fits(glob, child):
-                near = meant(glob, names) or f"it has {', '.join(names) or 'no tools'}"
-                yield Idle(f"{server.name}:{glob}", server.path, withholds and bool(names), near)
+                near = suggest(glob, names) or f"it has {', '.join(names) or 'no tools'}"
+                yield Unused(f"{server.name}:{glob}", server.path, withholds and bool(names), near)
 
 
-def _of_patterns(spec: ProxySpec, snapshot: Snapshot) -> Iterator[Idle]:
+def _of_patterns(spec: ProxySpec, snapshot: Snapshot) -> Iterator[Unused]:
     """Yield those that are for several servers, and fit a tool of none."""
-    children = {child.name: child for child in snapshot.children}
+    children = snapshot.by_name
     uses: dict[tuple[str, str], list[tuple[Pattern, str, ChildSnapshot | None]]] = {}
     for server in spec.servers:
         for glob, pattern in server.patterns.items():
             if glob in server.hide:
                 use = pattern, glob, children.get(server.name)
                 uses.setdefault((pattern.text, pattern.path), []).append(use)
-    for key, found in uses.items():
-        if any(child is not None and _fits(glob, child) for _, glob, child in found):
+    for key, patterns in uses.items():
+        if any(child is not None and _fits(glob, child) for _, glob, child in patterns):
             continue
-        named = [child for pattern, _, child in found if pattern.names_server]
+        named = [child for pattern, _, child in patterns if pattern.names_server]
         must_fit = bool(named) and all(child is not None and child.tools for child in named)
-        there = [(pattern, child) for pattern, _, child in found if child is not None]
-        known = [f"{pattern.prefix}{tool['name']}" for pattern, one in there for tool in one.tools]
+        there = [(pattern, child) for pattern, _, child in patterns if child is not None]
+        names = [
+            f"{pattern.prefix}{tool['name']}" for pattern, child in there for tool in child.tools
+        ]
         if there or not named:
-            yield Idle(*key, must_fit, meant(key[0], known))
+            yield Unused(*key, must_fit, suggest(key[0], names))
 
 
-def _of_profiles(spec: ProxySpec, snapshot: Snapshot, options: Options) -> Iterator[Idle]:
+def _of_profiles(spec: ProxySpec, snapshot: Snapshot, options: Options) -> Iterator[Unused]:
     """Yield those that a profile withholds by; a composite tool has a name without a colon."""
-    composites = [one.name for one in spec.composites]
+    composites = [composite.name for composite in spec.composites]
     tools = {child.name: [tool["name"] for tool in child.tools] for child in snapshot.children}
     targets = [f"{name}:{tool}" for name, own in tools.items() for tool in own or ("",)]
     for profile in spec.profiles:
@@ -117,7 +118,7 @@ def _of_profiles(spec: ProxySpec, snapshot: Snapshot, options: Options) -> Itera
             servers = [glob[:at] for at, char in enumerate(glob) if char == ":"]
             named = [name for name in tools if tools[name] and {name, escape(name)} & {*servers}]
             is_name = not servers and escape(glob) == glob
-            yield Idle(glob, profile.path, bool(named) or is_name, meant(glob, targets))
+            yield Unused(glob, profile.path, bool(named) or is_name, suggest(glob, targets))
 
 
 def _fits(glob: str, child: ChildSnapshot) -> bool:

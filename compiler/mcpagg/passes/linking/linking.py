@@ -1,4 +1,4 @@
-"""Names and links: from what is configured and what was found to the tables of the emitted file."""
+"""Linking: from the config and the snapshot to the tables of the emitted file."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from glob import escape
 from shlex import quote
-from typing import Any
+from typing import Any, NamedTuple
 
 from mcpagg.options import Options
 from mcpagg.passes.linking.composing import Composed, compose
 from mcpagg.passes.linking.extensions import answered_by, declared_extensions, extension_warnings
 from mcpagg.problems import NameClash, Problem
-from mcpagg.snapshot import ChildSnapshot, Snapshot
+from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
 from mcpagg.spec import ProxySpec
 from mcpagg_runtime.lists.catalogue import KINDS, PROMPTS, RESOURCES, SKILLS, TEMPLATES, TOOLS, Kind
 from mcpagg_runtime.lists.listing import hides_address, offered
@@ -31,7 +31,7 @@ class Linked:
 
     `routes` {kind: {exposed name: (server, own name, portable name)}} for tools and prompts, {kind:
     {URI: (server,)}} for resources and templates, {URI as clients are told: (server, its own URI)}
-    where that is another one; `told_apart` are the kinds of lists in which there are such.
+    where that is another one; `prefixed_kinds` are the kinds of lists that have such URIs.
     `children` is what the runtime must know of each server; `capabilities` what the proxy declares
     to clients with a handshake, `modern_capabilities` to those without; `composed` its composite
     tools, which have the server ""; `profiles` {name: what it offers}; `overlays` {server: {tool:
@@ -46,12 +46,12 @@ class Linked:
     composed: Composed
     profiles: dict[str, Subset] = field(default_factory=dict)
     overlays: dict[str, dict[str, Any]] = field(default_factory=dict)
-    told_apart: frozenset[str] = frozenset()
+    prefixed_kinds: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Subset:
-    """What a profile offers, and to which clients it is given unasked.
+    """What a profile offers, and the clients that get it unasked.
 
     `tools` is {server: the server's own names}, its composite tools under ""; a server that is not
     in it is no part of the proxy then. `capabilities`, `modern_capabilities` and `instructions` are
@@ -65,6 +65,24 @@ class Subset:
     instructions: str
 
 
+class ListedItem(NamedTuple):
+    """An item that the proxy lists; `own` is its server's name or URI for it.
+
+    A composite tool has the server "". What has no portable name is known by `exposed` alone.
+    """
+
+    server: str
+    kind: Kind
+    own: str
+    value: Json
+    exposed: str
+    portable: str
+
+    def name(self, names: str) -> str:
+        """Return the name by which most clients see it, with the option `names`."""
+        return self.portable if names == "portable" else self.exposed
+
+
 def link(
     spec: ProxySpec, rows: Mapping[str, Mapping[str, Any]], snapshot: Snapshot, options: Options
 ) -> tuple[Linked, tuple[Problem, ...]]:
@@ -74,7 +92,7 @@ def link(
         ConfigError: a composite tool calls what is not there.
         NameClash: two tools, or two prompts, would get one name; names both, for every such pair.
     """
-    paths = {server.name: server.path for server in spec.servers}
+    paths = spec.paths
     clashes: list[Problem] = []
     composed, warnings = compose(spec, rows, snapshot, options)
     routes: dict[str, dict[str, Route]] = {}
@@ -86,7 +104,7 @@ def link(
         routes[kind.name] = {name: (*owner, portable[name]) for name, owner in owners.items()}
     handed = {child.name: _handed_out(child, rows[child.name]) for child in snapshot.children}
     addresses = Addresses(
-        {server: set().union(*found.values()) for server, found in handed.items()}
+        {server: set().union(*by_kind.values()) for server, by_kind in handed.items()}
     )
     for kind in (RESOURCES, TEMPLATES):
         routes[kind.name] = _addresses(kind, paths, rows, snapshot, addresses, warnings)
@@ -96,10 +114,10 @@ def link(
     for child in snapshot.children:
         warnings += _nothing_left(paths[child.name], child, rows[child.name])
     warnings += extension_warnings(snapshot, paths)
-    told_apart = frozenset(
+    prefixed_kinds = frozenset(
         kind
-        for server, found in handed.items()
-        for kind, uris in found.items()
+        for server, by_kind in handed.items()
+        for kind, uris in by_kind.items()
         if any(addresses.told(uri, server) != uri for uri in uris)
     )
     linked = Linked(
@@ -109,7 +127,7 @@ def link(
         declared_capabilities(snapshot),
         merged_instructions(snapshot),
         composed,
-        told_apart=told_apart,
+        prefixed_kinds=prefixed_kinds,
     )
     return linked, tuple(warnings)
 
@@ -154,12 +172,9 @@ def _owners(
 
 
 def _add_composites(
-    spec: ProxySpec,
-    composed: Composed,
-    owners: dict[str, tuple[str, str]],
-    clashes: list[Problem],
+    spec: ProxySpec, composed: Composed, owners: dict[str, tuple[str, str]], clashes: list[Problem]
 ) -> None:
-    """Give composite tools their own names, which are nobody else's."""
+    """Give composite tools their own names, which no other tool may have."""
     for composite in spec.composites:
         name = composite.name
         if name in owners:
@@ -187,9 +202,9 @@ def _addresses(
         for address in dict.fromkeys(item[kind.key] for item in child.items(kind)):
             if hides_address(address, rows[child.name]):
                 continue
-            told = addresses.told(address, child.name)
-            if told != address:
-                owners[told] = child.name, address
+            listed = addresses.told(address, child.name)
+            if listed != address:
+                owners[listed] = child.name, address
                 continue
             first = owners.setdefault(address, (child.name,))[0]
             if first != child.name:
@@ -217,19 +232,21 @@ def declared_capabilities(snapshot: Snapshot) -> dict[str, Any]:
     names of all else. What a child declares may depend on the era, see `with_handshakes`.
     """
     declared = [child.capabilities for child in snapshot.children]
-    found: dict[str, Any] = {"tools": {"listChanged": True}}
-    if any("prompts" in one for one in declared):
-        found["prompts"] = {"listChanged": True}
-    if any("resources" in one for one in declared):
-        found["resources"] = {"listChanged": True}
-        options = [one.get("resources") for one in declared]
-        if any(isinstance(one, dict) and one.get("subscribe") is True for one in options):
-            found["resources"]["subscribe"] = True
+    capabilities: dict[str, Any] = {"tools": {"listChanged": True}}
+    if any("prompts" in own for own in declared):
+        capabilities["prompts"] = {"listChanged": True}
+    if any("resources" in own for own in declared):
+        capabilities["resources"] = {"listChanged": True}
+        options = [own.get("resources") for own in declared]
+        if any(
+            isinstance(settings, dict) and settings.get("subscribe") is True for settings in options
+        ):
+            capabilities["resources"]["subscribe"] = True
     for name in ("completions", "logging"):
-        if any(name in one for one in declared):
-            found[name] = {}
+        if any(name in own for own in declared):
+            capabilities[name] = {}
     extensions = declared_extensions(snapshot)
-    return {**found, "extensions": extensions} if extensions else found
+    return {**capabilities, "extensions": extensions} if extensions else capabilities
 
 
 def _exposed(server: str, tool: str, row: Mapping[str, Any], options: Options) -> str:
@@ -299,3 +316,28 @@ def merged_instructions(snapshot: Snapshot) -> str:
 def _section(child: ChildSnapshot, share: int) -> str:
     text = f"# {child.name}\n{(child.instructions or '').strip()}"
     return text if len(text) <= share - 2 else text[: share - 3].rstrip() + "…"
+
+
+def listed_items(snapshot: Snapshot, linked: Linked) -> dict[str, list[ListedItem]]:
+    """Return {server: what is listed of it}, in its order and once each; composite tools come last.
+
+    `snapshot` has its tools as they are listed (see `overlays`).
+    """
+    names: dict[tuple[str, str, str], tuple[str, str]] = {}
+    for kind in KINDS:
+        for exposed, (server, *own) in linked.routes[kind.name].items():
+            key = own[0] if own else exposed
+            names[server, kind.name, key] = exposed, own[-1] if len(own) > 1 else exposed
+    listed: dict[str, list[ListedItem]] = {}
+    for child in snapshot.children:
+        items = listed[child.name] = []
+        for kind in KINDS:
+            for item in child.items(kind):
+                spelled = names.pop((child.name, kind.name, item[kind.key]), None)
+                if spelled is not None:
+                    items.append(ListedItem(child.name, kind, item[kind.key], item, *spelled))
+    for tool in linked.composed.tools:
+        name = tool["name"]
+        composite = ListedItem("", TOOLS, name, tool, *names["", TOOLS.name, name])
+        listed.setdefault("", []).append(composite)
+    return listed

@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from mcpagg.jsontext import members_of
 from mcpagg.passes.linking.linking import Linked
-from mcpagg.problems import ConfigError, Problem, meant
+from mcpagg.problems import ConfigError, Problem, suggest
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
 from mcpagg.spec import Overlay, ProxySpec
 
 
-def as_listed(spec: ProxySpec, snapshot: Snapshot) -> Snapshot:
+def with_overlays(spec: ProxySpec, snapshot: Snapshot) -> Snapshot:
     """Return a snapshot with the tools as they are listed.
 
     Raises:
@@ -24,9 +25,11 @@ def as_listed(spec: ProxySpec, snapshot: Snapshot) -> Snapshot:
     """
     tools = {f"{child.name}:{tool['name']}" for child in snapshot.children for tool in child.tools}
     faults = [
-        Problem(one.path, f"'{one.server}' has no tool '{one.tool}'", meant(target, tools))
-        for one in active(spec, snapshot)
-        if (target := f"{one.server}:{one.tool}") not in tools
+        Problem(
+            overlay.path, f"'{overlay.server}' has no tool '{overlay.tool}'", suggest(target, tools)
+        )
+        for overlay in active(spec, snapshot)
+        if (target := f"{overlay.server}:{overlay.tool}") not in tools
     ]
     if faults:
         raise ConfigError(spec.source, faults)
@@ -37,26 +40,25 @@ def as_listed(spec: ProxySpec, snapshot: Snapshot) -> Snapshot:
 
 def patches(spec: ProxySpec, snapshot: Snapshot) -> dict[str, dict[str, Json]]:
     """Return {server: {tool: patch}}, as the emitted file holds it."""
-    found: dict[str, dict[str, Json]] = {}
-    for one in active(spec, snapshot):
-        found.setdefault(one.server, {})[one.tool] = one.patch
-    return found
+    by_server: dict[str, dict[str, Json]] = {}
+    for overlay in active(spec, snapshot):
+        by_server.setdefault(overlay.server, {})[overlay.tool] = overlay.patch
+    return by_server
 
 
-def idle(spec: ProxySpec, snapshot: Snapshot, linked: Linked) -> Iterator[Problem]:
+def unused_overlays(spec: ProxySpec, snapshot: Snapshot, linked: Linked) -> Iterator[Problem]:
     """Yield a warning for each overlay of a tool that is neither listed nor part of a composite."""
-    shown = {(server, tool) for server, tool, _ in linked.routes["tools"].values()}
+    visible = {(server, tool) for server, tool, _ in linked.routes["tools"].values()}
     for called in linked.composed.subtools.values():
-        shown |= {(server, tool) for server, tools in called.items() for tool in tools}
-    for one in active(spec, snapshot):
-        if (one.server, one.tool) not in shown:
-            what = f"'{one.tool}' of '{one.server}' is hidden, so nobody is shown this"
-            yield Problem(one.path, what, "offer the tool, or leave the overlay out")
+        visible |= {(server, tool) for server, tools in called.items() for tool in tools}
+    for overlay in active(spec, snapshot):
+        if (overlay.server, overlay.tool) not in visible:
+            what = f"'{overlay.tool}' of '{overlay.server}' is hidden, so nobody is shown this"
+            yield Problem(overlay.path, what, "offer the tool, or leave the overlay out")
 
 
 def active(spec: ProxySpec, snapshot: Snapshot) -> list[Overlay]:
-    """Return the overlays of servers that are part of the proxy."""
-    return [one for one in spec.overlays if one.server in snapshot.names]
+    return [overlay for overlay in spec.overlays if overlay.server in snapshot.names]
 
 
 def _listed(child: ChildSnapshot, changed: dict[str, Json]) -> ChildSnapshot:
@@ -68,10 +70,10 @@ def merged(value: Any, patch: Any) -> Any:
     """Apply a JSON Merge Patch (RFC 7396, section 2)."""
     if not isinstance(patch, dict):
         return patch
-    found = dict(value) if isinstance(value, dict) else {}
+    result = {**members_of(value)}
     for name, member in patch.items():
         if member is None:
-            found.pop(name, None)
+            result.pop(name, None)
         else:
-            found[name] = merged(found.get(name), member)
-    return found
+            result[name] = merged(result.get(name), member)
+    return result

@@ -7,9 +7,9 @@ from fnmatch import fnmatchcase
 
 from mcpagg.options import Options
 from mcpagg.passes.linking.linking import Linked, Subset, declared_capabilities, merged_instructions
-from mcpagg.problems import ConfigError, Problem, meant
+from mcpagg.problems import ConfigError, Problem, suggest
 from mcpagg.snapshot import Snapshot
-from mcpagg.spec import Profile, ProxySpec
+from mcpagg.spec import Profile, ProxySpec, tool_glob
 
 DEFAULT = "default"
 """The profile that is served where none is chosen."""
@@ -25,7 +25,7 @@ def subsets(
     Raises:
         ConfigError: one offers nothing, or a composite tool without what that calls.
     """
-    found: dict[str, Subset] = {}
+    chosen: dict[str, Subset] = {}
     faults: list[Problem] = []
     warnings: list[Problem] = []
     for profile in spec.profiles:
@@ -33,7 +33,7 @@ def subsets(
             continue
         tools = _tools(profile, snapshot, linked)
         absent = _absent(profile, spec, snapshot)
-        warnings += _idle(profile, linked, absent)
+        warnings += _unused_globs(profile, linked, absent)
         if absent and not tools:
             names = " and ".join(f"'{name}'" for name in absent)
             warnings.append(Problem(profile.path, f"is left out, as {names} is"))
@@ -41,7 +41,7 @@ def subsets(
         faults += _faults(profile, tools, linked.composed.subtools)
         children = tuple(child for child in snapshot.children if child.name in tools)
         part = Snapshot(children)
-        found[profile.name] = Subset(
+        chosen[profile.name] = Subset(
             profile.clients,
             tools,
             declared_capabilities(part.with_handshakes),
@@ -50,7 +50,7 @@ def subsets(
         )
     if faults:
         raise ConfigError(spec.source, faults)
-    return found, tuple(warnings)
+    return chosen, tuple(warnings)
 
 
 def check_chosen(spec: ProxySpec, names: Iterable[str]) -> None:
@@ -59,12 +59,12 @@ def check_chosen(spec: ProxySpec, names: Iterable[str]) -> None:
     Raises:
         ConfigError: the config has no such profile.
     """
-    known = [profile.name for profile in spec.profiles]
-    has = f"the config has {', '.join(known)}" if known else "write it into `mcpagg.profiles`"
+    profiles = [profile.name for profile in spec.profiles]
+    has = f"the config has {', '.join(profiles)}" if profiles else "write it into `mcpagg.profiles`"
     problems = [
-        Problem("", f"--profile: there is no profile '{name}'", meant(name, known) or has)
+        Problem("", f"--profile: there is no profile '{name}'", suggest(name, profiles) or has)
         for name in names
-        if name not in known
+        if name not in profiles
     ]
     if problems:
         raise ConfigError(spec.source, problems)
@@ -99,16 +99,12 @@ def _absent(profile: Profile, spec: ProxySpec, snapshot: Snapshot) -> list[str]:
     return [
         name
         for name in names
-        if name not in snapshot.names and any(_is_for(glob, name) for glob in profile.expose or ())
+        if name not in snapshot.names
+        and any(tool_glob(glob, name) is not None for glob in profile.expose or ())
     ]
 
 
-def _is_for(glob: str, server: str) -> bool:
-    """Whether a glob of SERVER:TOOL may be for a server."""
-    return any(char == ":" and fnmatchcase(server, glob[:index]) for index, char in enumerate(glob))
-
-
-def _idle(profile: Profile, linked: Linked, absent: Iterable[str]) -> Iterable[Problem]:
+def _unused_globs(profile: Profile, linked: Linked, absent: Iterable[str]) -> Iterable[Problem]:
     """Warn of globs to expose that fit nothing that is offered, though their server is there."""
     targets = [
         f"{server}:{name}" if server else name
@@ -116,8 +112,8 @@ def _idle(profile: Profile, linked: Linked, absent: Iterable[str]) -> Iterable[P
     ]
     for glob in profile.expose or ():
         fits = any(fnmatchcase(target, glob) for target in targets)
-        if not fits and not any(_is_for(glob, server) for server in absent):
-            near = meant(glob, targets)
+        if not fits and not any(tool_glob(glob, server) is not None for server in absent):
+            near = suggest(glob, targets)
             yield Problem(profile.path, f"'{glob}' fits nothing that is offered", near)
 
 

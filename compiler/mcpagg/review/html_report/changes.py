@@ -15,13 +15,13 @@ from mcpagg.review.changes import Change, ServerSummary
 from mcpagg.review.describing import (
     BAD,
     SIGNS,
-    apart,
     describe_compilers,
     describe_place,
     describe_renaming,
     describe_server,
     describe_values,
     is_whole_item,
+    split_by_item,
     tone,
     values,
 )
@@ -31,7 +31,7 @@ Key = tuple[str, str, str]
 """The server, the kind and the server's own name of what is listed."""
 
 
-class Shown(NamedTuple):
+class ShownChange(NamedTuple):
     """One change: its class, what became of which place, and its values; `short` if on one line."""
 
     class_: str
@@ -48,7 +48,7 @@ class Subject(NamedTuple):
     sign: str
     kind: str
     names: dict[str, str]
-    changes: tuple[Shown, ...]
+    changes: tuple[ShownChange, ...]
 
 
 class Changed(NamedTuple):
@@ -72,18 +72,18 @@ class Changes(NamedTuple):
 
 def marks(review: Review | None) -> dict[Key, str]:
     """Return {what is listed: `new` or `changed`}."""
-    found: dict[Key, str] = {}
+    by_item: dict[Key, str] = {}
     for change in review.changes if review else ():
         mark = "new" if change.class_ == "added" else "changed"
-        found.setdefault((change.server, change.kind, change.name), mark)
-    return found
+        by_item.setdefault((change.server, change.kind, change.name), mark)
+    return by_item
 
 
 def changes_of(review: Review, servers: Mapping[str, str], items: Mapping[Key, str]) -> Changes:
     """Return what a review has to show; `servers` and `items` are the anchors of what is listed."""
     tones = {change.class_: tone(change) for change in review.changes}
     tones |= {change.class_: BAD for change in review.changes if tone(change) == BAD}
-    summaries = {one.name: _without_name(one) for one in review.servers}
+    summaries = {summary.name: _without_name(summary) for summary in review.servers}
     return Changes(
         review.outcome(),
         {f"{number} {class_}": tones[class_] for class_, number in review.numbers.items()},
@@ -104,7 +104,7 @@ def _without_name(summary: ServerSummary) -> str:
 
 def _subjects(changes: Iterable[Change], items: Mapping[Key, str]) -> Iterator[Subject]:
     """Yield the changes of a server itself, then of items, those that are alike together."""
-    own, others = apart(changes)
+    own, others = split_by_item(changes)
     if own:
         yield Subject("", "", {}, tuple(map(_shown, own)))
     for key, group in groupby(others, key=_of):
@@ -120,9 +120,11 @@ def _of(alike: list[Change]) -> tuple[str, str, tuple[str, ...]]:
     return alike[0].kind, sign, tuple(change.name for change in alike)
 
 
-def _shown(change: Change) -> Shown:
+def _shown(change: Change) -> ShownChange:
     if change.class_ == "runtime":
-        return Shown(change.class_, tone(change), describe_compilers(change), None, None, False)
+        return ShownChange(
+            change.class_, tone(change), describe_compilers(change), None, None, False
+        )
     text = describe_renaming(change) if is_whole_item(change) else describe_place(change)
     short = bool(describe_values(change))
-    return Shown(change.class_, tone(change), text, *values(change), short)
+    return ShownChange(change.class_, tone(change), text, *values(change), short)

@@ -13,10 +13,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from mcpagg.jsontext import members_of, strings
 from mcpagg.literal import HIDDEN, json_line, json_text
-from mcpagg.passes.linking.listed import ListedItem, listed_items
+from mcpagg.passes.linking.linking import ListedItem, Subset, listed_items
 from mcpagg.passes.linking.profiles import DEFAULT
-from mcpagg.pointers import strings
 from mcpagg.review.costs import listed_bytes
 from mcpagg.review.dry_run import without_credentials
 from mcpagg.review.html_report.changes import Changes, Key, changes_of, marks
@@ -25,7 +25,6 @@ from mcpagg_runtime.lists.listing import offered
 
 if TYPE_CHECKING:
     from mcpagg.compilation import Compilation
-    from mcpagg.passes.linking.linking import Subset
     from mcpagg.review.reviewing import Review
     from mcpagg.snapshot import ChildSnapshot
 
@@ -97,7 +96,6 @@ class Server:
 
     @property
     def size(self) -> int:
-        """The bytes of its tools."""
         return sum(tool.size for tool in self.tools)
 
 
@@ -125,19 +123,18 @@ class Contents:
 
     @property
     def size(self) -> int:
-        """The bytes of the list of tools."""
         return sum(server.size for server in self.servers)
 
 
 def contents(result: Compilation, review: Review | None) -> Contents:
     """Return what there is to show of a compilation, and of a review of it."""
-    made_of = result.made_of
-    listed = listed_items(made_of.listed, made_of.linked)
-    specs = {one.name: one for one in made_of.spec.servers}
+    data = result.data
+    listed = listed_items(data.listed, data.linked)
+    specs = {server.name: server for server in data.spec.servers}
     marked = marks(review)
     servers = []
-    for number, child in enumerate(made_of.listed.children, 1):
-        row = without_credentials(specs[child.name], made_of.rows[child.name])
+    for number, child in enumerate(data.listed.children, 1):
+        row = without_credentials(specs[child.name], data.rows[child.name])
         entries = _entries(f"s{number}", listed[child.name], child.conditional, marked, result)
         servers.append(_server(f"s{number}", child, row, entries))
     if "" in listed:
@@ -171,7 +168,7 @@ def _anchors(servers: Iterable[Server]) -> tuple[dict[str, str], dict[Key, str]]
 
 def _profiles(result: Compilation) -> Iterator[Profile]:
     for name, costs in result.profiles.items():
-        clients = result.made_of.linked.profiles[name].clients
+        clients = result.data.linked.profiles[name].clients
         others = ("all others",) if name == DEFAULT else ()
         yield Profile(
             name,
@@ -213,7 +210,7 @@ def _entries(
         if item.kind is TOOLS and item.own in conditional:
             what = "Listed only to clients with certain capabilities"
             badges.append(Badge("conditional", "plain", what))
-        profiles = result.made_of.linked.profiles
+        profiles = result.data.linked.profiles
         is_in = [name for name, profile in profiles.items() if _is_in(item, profile)]
         yield _entry(f"{anchor}-{number}", item, badges, is_in, result.options.names)
 
@@ -270,13 +267,13 @@ def _entry(
 
 
 def _title(kind: Kind, item: Mapping[str, Any]) -> str:
-    title = _text(item.get("title")) or _text(_object(item.get("annotations")).get("title"))
+    title = _text(item.get("title")) or _text(members_of(item.get("annotations")).get("title"))
     return title or (_text(item.get("name")) if kind.key != "name" else "")
 
 
 def _badges(item: ListedItem) -> Iterator[Badge]:
     if item.kind is TOOLS:
-        yield from _hints(_object(item.value.get("annotations")))
+        yield from _hints(members_of(item.value.get("annotations")))
     if any(HIDDEN.search(_LINE_ENDS.sub(" ", text)) for _, text in strings(item.value)):
         yield Badge("hidden characters", "bad", "Holds characters that cannot be seen")
 
@@ -301,15 +298,17 @@ def _hints(hints: Mapping[str, Any]) -> Iterator[Badge]:
 
 def _arguments(item: Mapping[str, Any]) -> Iterator[Argument]:
     if isinstance(listed := item.get("arguments"), list):  # of a prompt
-        for one in map(_object, listed):
-            must = one.get("required") is True
-            yield Argument(_text(one.get("name")), "", must, _text(one.get("description")))
+        for argument in map(members_of, listed):
+            must = argument.get("required") is True
+            yield Argument(
+                _text(argument.get("name")), "", must, _text(argument.get("description"))
+            )
         return
-    schema = _object(item.get("inputSchema"))
+    schema = members_of(item.get("inputSchema"))
     required = schema.get("required")
-    for name, value in _object(schema.get("properties")).items():
+    for name, value in members_of(schema.get("properties")).items():
         must = isinstance(required, list) and name in required
-        yield Argument(name, _type(value), must, _text(_object(value).get("description")))
+        yield Argument(name, _type(value), must, _text(members_of(value).get("description")))
 
 
 def _type(schema: Any, depth: int = 0) -> str:
@@ -323,18 +322,14 @@ def _type(schema: Any, depth: int = 0) -> str:
         return json_line(schema["const"])
     for key in ("anyOf", "oneOf"):
         if isinstance(options := schema.get(key), list) and options:
-            return " | ".join(dict.fromkeys(_type(one, depth + 1) for one in options[:_MANY]))
+            return " | ".join(dict.fromkeys(_type(option, depth + 1) for option in options[:_MANY]))
     if isinstance(reference := schema.get("$ref"), str):
         return reference.rpartition("/")[2]
     types = schema.get("type")
-    names = [_text(one) for one in (types if isinstance(types, list) else [types])]
+    names = [_text(name) for name in (types if isinstance(types, list) else [types])]
     if names == ["array"] and "items" in schema:
         return f"array of {_type(schema['items'], depth + 1)}"
     return " | ".join(name for name in names if name) or "any"
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _text(value: Any) -> str:

@@ -43,21 +43,21 @@ def render(result: Compilation, review: Review | None = None) -> str:
 
     `review` says what it changes, None where there was nothing before.
     """
-    shown = contents(result, review)
+    page = contents(result, review)
     style, script = (
         resources.files(PACKAGE).joinpath(f"page.{kind}").read_text("utf-8")
         for kind in ("css", "js")
     )
     return _template().render(
-        page=shown,
+        page=page,
         version=__version__,
         badges=dict.fromkeys(
             badge.word
-            for one in shown.servers
-            for entry in one.tools + one.others
+            for server in page.servers
+            for entry in server.tools + server.others
             for badge in entry.badges
         ),
-        bars={server.anchor: [*_bar(server, shown)] for server in shown.servers},
+        bars={server.anchor: [*_bar(server, page)] for server in page.servers},
         style=Markup(style),  # noqa: S704 - package data
         script=Markup(script),  # noqa: S704 - package data
         policy=f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
@@ -68,17 +68,17 @@ def render(result: Compilation, review: Review | None = None) -> str:
 def visible(text: object) -> str:
     """Return a text in which nothing is unseen: U+202E, say, stands for what cannot be seen."""
     plain = str(text).replace("\r\n", "\n")
-    return HIDDEN.sub(lambda found: found[0] if found[0] in LAYOUT else _point(found[0]), plain)
+    return HIDDEN.sub(lambda match: match[0] if match[0] in LAYOUT else _point(match[0]), plain)
 
 
 def marked(text: object) -> Markup:
     """Return a text for the body of the page; what is unseen in it is a mark with its name."""
     plain = str(text).replace("\r\n", "\n")
     parts, start = [], 0
-    for found in HIDDEN.finditer(plain):
-        parts.append(escape(plain[start : found.start()]))
-        parts.append(_mark(found[0]))
-        start = found.end()
+    for match in HIDDEN.finditer(plain):
+        parts.append(escape(plain[start : match.start()]))
+        parts.append(_mark(match[0]))
+        start = match.end()
     return Markup().join([*parts, escape(plain[start:])])
 
 
@@ -110,14 +110,13 @@ def grouped(number: int) -> str:
 
 
 def snippet(text: str) -> str:
-    """Return the beginning of a description."""
     head = text[:SNIPPET]
     return text if head == text else (head.rsplit(maxsplit=1) or [head])[0] + "…"
 
 
 def _bar(server: Server, page: Contents) -> Iterator[dict[str, object]]:
     """Yield the segments of a server's bar; the longest bar of all fills the width."""
-    longest = max((one.size for one in page.servers), default=0) or 1
+    longest = max((other.size for other in page.servers), default=0) or 1
     start = 0.0
     for tool in server.tools:
         width = BAR_LENGTH * tool.size / longest
@@ -141,5 +140,5 @@ def _template() -> jinja2.Template:
         lstrip_blocks=True,
     )
     filters = (marked, referring, grouped, snippet, tokens)
-    environment.filters |= {one.__name__: one for one in filters}
+    environment.filters |= {function.__name__: function for function in filters}
     return environment.get_template("page.html.j2")

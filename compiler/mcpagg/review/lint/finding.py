@@ -1,4 +1,4 @@
-"""What the rules look at, and what they say of it."""
+"""What rules check, and what they find."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from functools import cached_property
 from shlex import quote
 from typing import Any, Literal, NamedTuple
 
-from mcpagg.pointers import strings
+from mcpagg.jsontext import members_of, strings
 from mcpagg.problems import Problem
-from mcpagg.review.lint.letters import as_read
+from mcpagg.review.lint.letters import skeleton
 from mcpagg.review.lint.schemas import SchemaFault, every_schema, schema_faults
 from mcpagg_runtime.lists.catalogue import KINDS
 
@@ -25,7 +25,7 @@ Level = Literal["refused", "hidden", "advice"]
 
 @dataclass(frozen=True)
 class Offer:
-    """One thing that clients are shown, as the proxy lists it.
+    """A tool, prompt, resource, … as the proxy lists it, or what a server says of itself.
 
     `kind` is tool, prompt, resource, template or skill, or server for what a server says of itself;
     `name` what its server calls it (a URI, where it has one); `path` the JSON path of its server in
@@ -44,30 +44,32 @@ class Offer:
 
     @property
     def target(self) -> str:
-        """What `--ignore` and `--hide` know it by."""
+        """The name by which `--ignore` and `--hide` know it."""
         return f"{self.server}:{self.name}" if self.server else self.name
 
     @cached_property
     def strings(self) -> list[tuple[str, str]]:
-        """All strings in it, each with its JSON pointer."""
         return [*strings(self.value)]
 
     @cached_property
     def arguments(self) -> dict[str, Any]:
         """The schema of a tool's arguments, an empty one for anything else."""
-        schema = self.value.get("inputSchema") if self.kind == "tool" else None
-        return schema if isinstance(schema, dict) else {}
+        return members_of(self.value.get("inputSchema") if self.kind == "tool" else None)
 
     @cached_property
     def schemas(self) -> list[tuple[str, dict[str, Any]]]:
-        """That schema and all in it, each with its JSON pointer."""
+        """The schema of its arguments and all schemas in it, each with its JSON pointer."""
         return every_schema(self.arguments, "/inputSchema")
 
     @cached_property
     def schema_faults(self) -> list[SchemaFault]:
         """What is wrong with the schemas of a tool."""
         members = ("inputSchema", "outputSchema") if self.kind == "tool" else ()
-        return [fault for one in members for fault in schema_faults(self.value.get(one), f"/{one}")]
+        return [
+            fault
+            for member in members
+            for fault in schema_faults(self.value.get(member), f"/{member}")
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ class Surface:
         for offer in self.offers:
             if offer.kind == "tool":
                 self.described.setdefault(str(offer.value.get("description")), offer)
-                look = as_read(offer.name)
+                look = skeleton(offer.name)
                 if look == offer.name or look not in self.named:
                     self.named[look] = offer
 
@@ -122,7 +124,7 @@ class Rule:
 
 
 def rule(name: str, level: Level, effect: str, *clients: str) -> Callable[[Check], Rule]:
-    """Make a rule of a function that checks an offer."""
+    """Return a decorator that makes a rule of a function that checks an offer."""
     return lambda check: Rule(name, level, clients, effect, check)
 
 
@@ -136,17 +138,15 @@ class Finding:
 
     @property
     def clients(self) -> tuple[str, ...]:
-        """The clients that are concerned."""
         return self.hit.clients or self.rule.clients
 
     @property
     def effect(self) -> str:
-        """What comes of it, as a clause that follows "which"."""
+        """What follows from it, as a clause after "which"."""
         return self.rule.effect.format(clients=" and ".join(self.clients))
 
     @property
     def remedy(self) -> str:
-        """The options that help."""
         ignore = f"--ignore {quote(f'{self.rule.name}={self.offer.target}')}"
         if self.offer.kind != "tool" or not self.offer.server:
             return ignore
@@ -155,7 +155,6 @@ class Finding:
         return f"{self.hit.remedy or f'--hide {quote(self.offer.target)}'}, or {ignore}"
 
     def as_problem(self) -> Problem:
-        """Return it as what is printed."""
         about = (
             "its server"
             if self.offer.kind == "server"

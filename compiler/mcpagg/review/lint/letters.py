@@ -28,12 +28,14 @@ _STROKES = re.compile("[\u0334-\u0338]")
 _STRUCK = re.compile("(?:[A-Za-z][\u0334-\u0338])+")
 _WORD = re.compile(r"[^\W\d_]{3,}")
 # With the ending of another language: `URL` and a letter.
-_ACRONYM = re.compile(rf"[A-Z]{{2,}}[{''.join(one for one in _LETTERS if one.islower())}]+")
+_ACRONYM = re.compile(
+    rf"[A-Z]{{2,}}[{''.join(letter for letter in _LETTERS if letter.islower())}]+"
+)
 _ASIAN = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
 _WIDE = re.compile("[\uff21-\uff3a\uff41-\uff5a]+")
 
 
-def as_read(text: str) -> str:
+def skeleton(text: str) -> str:
     """Return a text as a reader takes it: with Latin letters for all that look like them."""
     if text.isascii():
         return text
@@ -48,7 +50,7 @@ def disguised(text: str) -> Iterator[str]:
     """
     if text.isascii():
         return
-    yield from (found[0] for found in _STRUCK.finditer(text))
+    yield from (match[0] for match in _STRUCK.finditer(text))
     is_wide = _ASIAN.search(text)
     for word in _WORD.findall(text):
         if not word.isascii() and not (is_wide and _WIDE.fullmatch(word)) and _is_disguised(word):
@@ -71,6 +73,6 @@ def _is_variant(char: str) -> bool:
 
 
 def odd_letters(text: str) -> str:
-    """Say which letters of a text are not those that they look like."""
-    odd = [char for char in dict.fromkeys(text) if as_read(char) != char]
+    """Name the letters of a text that only look like Latin ones."""
+    odd = [char for char in dict.fromkeys(text) if skeleton(char) != char]
     return ", ".join(f"U+{ord(char):04X} {unicodedata.name(char, '?')}" for char in odd[:3])

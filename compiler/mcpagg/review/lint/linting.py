@@ -1,4 +1,4 @@
-"""Applies the rules to what a proxy lists, less what the options say to ignore."""
+"""Applies the rules to what a proxy lists, without what the options ignore."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from shlex import quote
 
 from mcpagg.options import Options
 from mcpagg.passes.linking.filters import UNUSED_FILTER
-from mcpagg.passes.linking.linking import Linked
-from mcpagg.passes.linking.listed import listed_items
-from mcpagg.problems import ConfigError, Problem, count, meant, some
+from mcpagg.passes.linking.linking import Linked, listed_items
+from mcpagg.problems import ConfigError, Problem, count, name_list, suggest
 from mcpagg.review.lint import names, texts, validity
 from mcpagg.review.lint.finding import KIND_OF, Finding, Hit, Offer, Surface
 from mcpagg.snapshot import Snapshot
@@ -51,11 +50,11 @@ def check_ignored(options: Options) -> None:
     Raises:
         ConfigError: there is no such rule.
     """
-    known = [*(rule.name for rule in RULES), UNUSED_FILTER]
+    rules = [*(rule.name for rule in RULES), UNUSED_FILTER]
     problems = [
-        Problem("", f"--ignore: there is no rule '{name}'", meant(name, known) or _known(known))
+        Problem("", f"--ignore: there is no rule '{name}'", suggest(name, rules) or _known(rules))
         for name in (word.partition("=")[0] for word in options.ignore)
-        if name not in known
+        if name not in rules
     ]
     if problems:
         raise ConfigError("mcpagg-compile", problems)
@@ -70,16 +69,21 @@ def lint(
         ConfigError: with `--strict`, for findings that some client or reader is harmed by.
     """
     surface = Surface(tuple(_offers(spec, snapshot, linked)), proxy, options.names)
-    found = [Finding(validity.refused_entry, *one) for one in _refused(spec, snapshot)]
-    found += [
+    broken = [Finding(validity.refused_entry, *hit) for hit in _refused(spec, snapshot)]
+    broken += [
         Finding(rule, offer, hit)
         for rule in RULES
         for offer in surface.offers
         for hit in rule.check(offer, surface)
     ]
-    ignored = {word: [one for one in found if _is_ignored(one, word)] for word in options.ignore}
-    findings = [one for one in found if not any(one in some for some in ignored.values())]
-    failing = [one.as_problem() for one in findings if one.rule.level in FAILING]
+    ignored = {
+        word: [finding for finding in broken if _is_ignored(finding, word)]
+        for word in options.ignore
+    }
+    findings = [
+        finding for finding in broken if not any(finding in some for some in ignored.values())
+    ]
+    failing = [finding.as_problem() for finding in findings if finding.rule.level in FAILING]
     if options.strict and failing:
         raise ConfigError(spec.source, failing)
     idle = [
@@ -104,27 +108,27 @@ def shortened(findings: Iterable[Finding], verbose: bool) -> list[Problem]:
             refused.setdefault(finding.offer.path, []).append(finding)
         else:
             by_rule.setdefault(finding.rule.name, []).append(finding)
-    problems = [_in_one_line(found) for found in refused.values()]
-    for rule, found in by_rule.items():
-        first, *more = found
+    problems = [_in_one_line(group) for group in refused.values()]
+    for rule, group in by_rule.items():
+        first, *more = group
         problem = first.as_problem()
         if more:
-            names = some([*dict.fromkeys(one.offer.target for one in more)], SHOWN)
+            names = name_list([*dict.fromkeys(finding.offer.target for finding in more)], SHOWN)
             what = f"{problem.what}; and {len(more)} more: {names}"
             problem = Problem(problem.where, what, f"-v shows each, --ignore {rule} none")
         problems.append(problem)
     return problems
 
 
-def _in_one_line(found: list[Finding]) -> Problem:
+def _in_one_line(findings: list[Finding]) -> Problem:
     """Return what one rule finds in one server as one problem; what is alike is counted."""
-    first = found[0]
-    if len(found) == 1:
+    first = findings[0]
+    if len(findings) == 1:
         return first.as_problem()
     alike: dict[tuple[str, ...], list[str]] = {}
-    for one in found:
-        names = alike.setdefault((one.offer.kind, one.hit.pointer, one.hit.what), [])
-        names.append(f"'{one.offer.name}'")
+    for finding in findings:
+        names = alike.setdefault((finding.offer.kind, finding.hit.pointer, finding.hit.what), [])
+        names.append(f"'{finding.offer.name}'")
     parts = []
     for (kind, *place_and_what), names in alike.items():
         about = (
@@ -139,7 +143,6 @@ def _in_one_line(found: list[Finding]) -> Problem:
 
 
 def _is_ignored(finding: Finding, word: str) -> bool:
-    """Whether RULE or RULE=SERVER:TOOL means a finding."""
     rule, _, glob = word.partition("=")
     return rule == finding.rule.name and fnmatchcase(finding.offer.target, glob or "*")
 
@@ -147,7 +150,7 @@ def _is_ignored(finding: Finding, word: str) -> bool:
 def _offers(spec: ProxySpec, snapshot: Snapshot, linked: Linked) -> Iterator[Offer]:
     """Yield all that the proxy lists, server by server, then its composite tools."""
     listed = listed_items(snapshot, linked)
-    paths = {server.name: server.path for server in spec.servers}
+    paths = spec.paths
     for child in snapshot.children:
         path, protocol = paths[child.name], child.protocol
         about = {"serverInfo": child.info, "instructions": child.instructions or ""}
@@ -165,10 +168,10 @@ def _refused(spec: ProxySpec, snapshot: Snapshot) -> Iterator[tuple[Offer, Hit]]
     for child in snapshot.children:
         server = servers[child.name]
         row = server.row()
-        for one in child.refused:
-            if not is_hidden(KIND_OF[one.kind], one.name, row):
-                offer = Offer(child.name, one.kind, one.name, {}, server.path, child.protocol)
-                hit = Hit(one.pointer, f"has {one.what} ({one.done})", remedy=MENDED_BY)
+        for entry in child.refused:
+            if not is_hidden(KIND_OF[entry.kind], entry.name, row):
+                offer = Offer(child.name, entry.kind, entry.name, {}, server.path, child.protocol)
+                hit = Hit(entry.pointer, f"has {entry.what} ({entry.done})", remedy=MENDED_BY)
                 yield offer, hit
 
 

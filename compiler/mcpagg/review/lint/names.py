@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from mcpagg.review.lint.finding import Hit, Offer, Surface, rule
-from mcpagg.review.lint.letters import as_read, odd_letters
+from mcpagg.review.lint.letters import odd_letters, skeleton
 
 
 class Reader(NamedTuple):
@@ -71,6 +71,6 @@ def refused_name(offer: Offer, surface: Surface) -> Iterator[Hit]:
 def look_alike_name(offer: Offer, surface: Surface) -> Iterator[Hit]:
     """Yield a hit for a tool whose name is written in other letters than one that it looks like."""
     if offer.kind == "tool" and not offer.name.isascii():
-        other = surface.named[as_read(offer.name)]
+        other = surface.named[skeleton(offer.name)]
         if other.name != offer.name:
             yield Hit("/name", f"looks like '{other.target}', with {odd_letters(offer.name)}")

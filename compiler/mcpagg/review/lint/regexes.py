@@ -72,15 +72,15 @@ class _Parser:
 
     def _group(self) -> bool:
         """Read the beginning of a group; return whether the group may be repeated."""
-        found = _GROUP.match(self.pattern, self.at)
-        if found is None:
+        match = _GROUP.match(self.pattern, self.at)
+        if match is None:
             raise _Fault(f"{self.pattern[self.at : self.at + 4]!r} begins no group")
-        self.at = found.end()
-        if found[2]:
-            self.names.add(found[1][2:-1])
-        if found[2] or not found[1]:
+        self.at = match.end()
+        if match[2]:
+            self.names.add(match[1][2:-1])
+        if match[2] or not match[1]:
             self.groups += 1
-        return found[1] not in ("?=", "?!", "?<=", "?<!")
+        return match[1] not in ("?=", "?!", "?<=", "?<!")
 
     def _atom(self, char: str) -> bool:
         """Read what stands for characters or a place; return whether it may be repeated."""
@@ -98,14 +98,14 @@ class _Parser:
 
     def _quantifier(self, *, repeatable: bool) -> None:
         """Read how often something is repeated, if it says so."""
-        found = _QUANTIFIER.match(self.pattern, self.at)
-        if found is None:
+        match = _QUANTIFIER.match(self.pattern, self.at)
+        if match is None:
             return
         if not repeatable:
-            raise _Fault(f"{found[0]!r} has nothing to repeat")
-        if found[2] and int(found[1]) > int(found[2]):
-            raise _Fault(f"{found[0]!r} counts down")
-        self.at = found.end()
+            raise _Fault(f"{match[0]!r} has nothing to repeat")
+        if match[2] and int(match[1]) > int(match[2]):
+            raise _Fault(f"{match[0]!r} counts down")
+        self.at = match.end()
 
     def _class(self) -> None:
         """Read a set of characters behind its opening bracket."""
@@ -146,21 +146,21 @@ class _Parser:
         if char == "c" and re.match("[a-zA-Z]", self.pattern[self.at :]):
             self.at += 1
             return chr(ord(self.pattern[self.at - 1]) % 32)
-        if found := _CODE.match(self.pattern, start):
-            code = int(found[1] or found[2] or found[3], 16)
+        if match := _CODE.match(self.pattern, start):
+            code = int(match[1] or match[2] or match[3], 16)
             if code <= _LAST_CODE_POINT:
-                self.at = found.end()
+                self.at = match.end()
                 return chr(code)
-        if found := _PROPERTY.match(self.pattern, start):
-            self.at = found.end()
+        if match := _PROPERTY.match(self.pattern, start):
+            self.at = match.end()
             return ""
-        if not in_class and (found := _NAME.match(self.pattern, start)):
-            self.names_meant.append(found[1])
-            self.at = found.end()
+        if not in_class and (match := _NAME.match(self.pattern, start)):
+            self.names_meant.append(match[1])
+            self.at = match.end()
             return ""
-        if not in_class and (found := re.compile("[1-9][0-9]*").match(self.pattern, start)):
-            self.numbers_meant.append(int(found[0]))
-            self.at = found.end()
+        if not in_class and (match := re.compile("[1-9][0-9]*").match(self.pattern, start)):
+            self.numbers_meant.append(int(match[0]))
+            self.at = match.end()
             return ""
         raise _Fault(f"JavaScript knows no '\\{char}'")
 

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
 
-from mcpagg.pointers import at_pointer, escaped
+from mcpagg.jsontext import at_pointer, escaped
 from mcpagg.review.lint.regexes import regex_fault
 
 QUOTED = 80  # characters
 
-_TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
+TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
 _ANCHOR = re.compile(r"[A-Za-z_][-A-Za-z0-9._]*")
 _METASCHEMAS = ("http://json-schema.org/", "https://json-schema.org/")
 
@@ -47,32 +47,25 @@ def every_schema(schema: Any, pointer: str = "") -> list[tuple[str, dict[str, An
     """Return a schema that stands at `pointer`, and all in it, each with its JSON pointer."""
     document = _Document(pointer)
     document.add(pointer, schema, "")
-    return [(where, one) for where, one, _ in document.places]
+    return [(where, schema) for where, schema, _ in document.places]
 
 
 # Rules: what is wrong with the value of a keyword, "" for nothing.
 
+Rule = Callable[[Any], str]
+
+
+def _must(holds: Callable[[Any], object], what: str) -> Rule:
+    """Return the rule that something holds of a value, which `what` denies."""
+    return lambda value: "" if holds(value) else what
+
 
 def _type(value: Any) -> str:
     names = value if isinstance(value, list) else [value]
-    unknown = [name for name in names if not (isinstance(name, str) and name in _TYPES)]
+    unknown = [name for name in names if not (isinstance(name, str) and name in TYPES)]
     if unknown:
         return f"{_short(unknown[0])} is no type"
     return "" if names and len(set(names)) == len(names) else "is no set of types"
-
-
-def _names(value: Any) -> str:
-    fine = isinstance(value, list) and all(isinstance(name, str) for name in value)
-    return "" if fine else "is no list of names"
-
-
-def _lists_of_names(value: Any) -> str:
-    fine = isinstance(value, dict) and not any(map(_names, value.values()))
-    return "" if fine else "is no object of lists of names"
-
-
-def _choices(value: Any) -> str:
-    return "" if isinstance(value, list) and value else "is no list with something in it"
 
 
 def _regex(value: Any) -> str:
@@ -86,61 +79,46 @@ def _regex_names(value: Any) -> str:
     return next(filter(None, map(_regex, value)), "") if isinstance(value, dict) else ""
 
 
-def _text(value: Any) -> str:
-    return "" if isinstance(value, str) else "is no text"
-
-
-def _anchor(value: Any) -> str:
-    fine = isinstance(value, str) and _ANCHOR.fullmatch(value)
-    return "" if fine else "is no name of an anchor"
-
-
-def _flag(value: Any) -> str:
-    return "" if isinstance(value, bool) else "is neither true nor false"
-
-
-def _number(value: Any) -> str:
-    return "" if _is_number(value) else "is no number"
-
-
-def _factor(value: Any) -> str:
-    return "" if _is_number(value) and value > 0 else "is no number above zero"
-
-
-def _count(value: Any) -> str:
-    fine = _is_number(value) and value >= 0 and value % 1 == 0
-    return "" if fine else "is no count"
-
-
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _schema(value: Any) -> str:
-    return "" if isinstance(value, dict | bool) else "is no schema"
+def _is_count(value: Any) -> bool:
+    return is_number(value) and value >= 0 and value % 1 == 0
 
 
-def _schemas(value: Any) -> str:
-    fine = isinstance(value, list) and value and not any(map(_schema, value))
-    return "" if fine else "is no list of schemas with something in it"
+def _is_schema(value: Any) -> bool:
+    return isinstance(value, dict | bool)
 
 
-def _schema_or_schemas(value: Any) -> str:
-    several = isinstance(value, list) and not any(map(_schema, value))
-    return "" if several else _schema(value)
+def _is_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
 
-def _named_schemas(value: Any) -> str:
-    fine = isinstance(value, dict) and not any(map(_schema, value.values()))
-    return "" if fine else "is no object of schemas"
+def _is_schemas(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_schema, value))
 
 
-def _dependencies(value: Any) -> str:
-    fine = isinstance(value, dict) and all(
-        not _schema(one) or not _names(one) for one in value.values()
-    )
-    return "" if fine else "is no object of schemas or lists of names"
+def _is_dependency(value: Any) -> bool:
+    return _is_schema(value) or _is_names(value)
 
+
+def _is_anchor(value: Any) -> bool:
+    return isinstance(value, str) and bool(_ANCHOR.fullmatch(value))
+
+
+def _are_all(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """Return what tells an object of whose members something holds."""
+    return lambda value: isinstance(value, dict) and all(map(holds, value.values()))
+
+
+_SCHEMA = _must(_is_schema, "is no schema")
+_SCHEMAS = _must(
+    lambda value: value and _is_schemas(value), "is no list of schemas with something in it"
+)
+_SCHEMA_OR_SCHEMAS = _must(lambda value: _is_schemas(value) or _is_schema(value), "is no schema")
+_NAMED_SCHEMAS = _must(_are_all(_is_schema), "is no object of schemas")
+_TEXT = _must(lambda value: isinstance(value, str), "is no text")
 
 # Keywords that hold a schema, several in a list, and several by name.
 _ONE = (
@@ -156,24 +134,29 @@ _COUNTS = (
 _NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 _ANCHORS = ("$anchor", "$dynamicAnchor")
 
-_RULES: dict[str, tuple[Callable[[Any], str], ...]] = {
+_RULES: dict[str, tuple[Rule, ...]] = {
     "type": (_type,),
-    "required": (_names,),
-    "dependentRequired": (_lists_of_names,),
-    "dependencies": (_dependencies,),
-    "enum": (_choices,),
+    "required": (_must(_is_names, "is no list of names"),),
+    "dependentRequired": (_must(_are_all(_is_names), "is no object of lists of names"),),
+    "dependencies": (_must(_are_all(_is_dependency), "is no object of schemas or lists of names"),),
+    "enum": (
+        _must(lambda value: isinstance(value, list) and value, "is no list with something in it"),
+    ),
     "pattern": (_regex,),
-    "patternProperties": (_named_schemas, _regex_names),
-    "items": (_schema_or_schemas,),
-    "multipleOf": (_factor,),
-    **dict.fromkeys(("uniqueItems", "nullable"), (_flag,)),
-    **dict.fromkeys(("format", "$id"), (_text,)),
-    **dict.fromkeys(_ANCHORS, (_anchor,)),
-    **dict.fromkeys(_NUMBERS, (_number,)),
-    **dict.fromkeys(_COUNTS, (_count,)),
-    **dict.fromkeys(_ONE, (_schema,)),
-    **dict.fromkeys(_LISTS, (_schemas,)),
-    **dict.fromkeys(_MAPS, (_named_schemas,)),
+    "patternProperties": (_NAMED_SCHEMAS, _regex_names),
+    "items": (_SCHEMA_OR_SCHEMAS,),
+    "multipleOf": (_must(lambda value: is_number(value) and value > 0, "is no number above zero"),),
+    **dict.fromkeys(
+        ("uniqueItems", "nullable"),
+        (_must(lambda value: isinstance(value, bool), "is neither true nor false"),),
+    ),
+    **dict.fromkeys(("format", "$id"), (_TEXT,)),
+    **dict.fromkeys(_ANCHORS, (_must(_is_anchor, "is no name of an anchor"),)),
+    **dict.fromkeys(_NUMBERS, (_must(is_number, "is no number"),)),
+    **dict.fromkeys(_COUNTS, (_must(_is_count, "is no count"),)),
+    **dict.fromkeys(_ONE, (_SCHEMA,)),
+    **dict.fromkeys(_LISTS, (_SCHEMAS,)),
+    **dict.fromkeys(_MAPS, (_NAMED_SCHEMAS,)),
 }
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _REMOTE = "is another document"
@@ -213,7 +196,10 @@ class _Document:
                 if isinstance(schema.get(keyword), str):
                     self._anchors.add((base, schema[keyword]))
             self.places.append((pointer, schema, base))
-            inner = [(f"{pointer}/{path}", one, base) for path, one in _subschemas(schema)]
+            inner = [
+                (f"{pointer}/{path}", inner_schema, base)
+                for path, inner_schema in _subschemas(schema)
+            ]
             todo += reversed(inner)
 
     def faults(self, pointer: str, schema: dict[str, Any], base: str) -> Iterator[SchemaFault]:
@@ -244,15 +230,15 @@ class _Document:
         if fragment and not fragment.startswith("/"):
             return "" if (uri, fragment) in self._anchors else f"{_short(reference)} leads nowhere"
         try:
-            found = at_pointer(self._resources[uri], fragment)
+            referred = at_pointer(self._resources[uri], fragment)
         except (LookupError, ValueError, TypeError):
             return f"{_short(reference)} leads nowhere"
-        if found is schema and len(schema) == 1:
+        if referred is schema and len(schema) == 1:
             return f"{_short(reference)} leads back to itself"
-        if _schema(found):
+        if not _is_schema(referred):
             return f"{_short(reference)} leads to what is no schema"
         # Not all that is referred to stands where schemas stand.
-        self.add(self.root + fragment if uri == base else f"{self.root}#{target}", found, uri)
+        self.add(self.root + fragment if uri == base else f"{self.root}#{target}", referred, uri)
         return ""
 
 
@@ -260,11 +246,11 @@ def _subschemas(schema: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield the schemas right within a schema, each with its path from there."""
     for keyword, value in schema.items():
         if isinstance(value, list) and keyword in (*_LISTS, "items"):
-            yield from ((f"{keyword}/{index}", one) for index, one in enumerate(value))
+            yield from ((f"{keyword}/{index}", item) for index, item in enumerate(value))
         elif keyword in (*_ONE, "items"):
             yield keyword, value
         elif isinstance(value, dict) and keyword in (*_MAPS, "patternProperties", "dependencies"):
-            yield from ((f"{keyword}/{escaped(name)}", one) for name, one in value.items())
+            yield from ((f"{keyword}/{escaped(name)}", member) for name, member in value.items())
 
 
 def _joined(base: str, reference: str) -> str:
@@ -272,6 +258,5 @@ def _joined(base: str, reference: str) -> str:
 
 
 def _short(value: Any) -> str:
-    """Return how a value is quoted in a message."""
     text = repr(value)
     return text if len(text) <= QUOTED else f"{text[:QUOTED]}…"

@@ -12,9 +12,9 @@ import unicodedata
 from collections.abc import Iterator
 
 from mcpagg.literal import HIDDEN
-from mcpagg.problems import count, some
+from mcpagg.problems import count, name_list
 from mcpagg.review.lint.finding import DESCRIBED, Hit, Offer, Surface, rule
-from mcpagg.review.lint.letters import as_read, disguised, odd_letters
+from mcpagg.review.lint.letters import disguised, odd_letters, skeleton
 
 # Claude Code cuts a description there: https://github.com/anthropics/claude-code/issues/87650
 CUT = 2048
@@ -98,8 +98,8 @@ def hidden_text(offer: Offer, _: Surface) -> Iterator[Hit]:
     direction in a text that has one, flags of regions, one selector behind an ideograph.
     """
     for pointer, text in offer.strings:
-        if found := hidden_characters(text):
-            yield Hit(pointer, f"has {described(found)}")
+        if characters := hidden_characters(text):
+            yield Hit(pointer, f"has {described(characters)}")
         elif away := [run[0] for run in _BLANKS.finditer(text) if _is_away(run[0])]:
             yield Hit(pointer, f"has text out of sight behind {len(away[0])} blanks")
 
@@ -115,7 +115,8 @@ def described(characters: list[str]) -> str:
     spelled = "".join(_TAGS.get(char, "") for char in characters)
     reading = f", which spell {_short(spelled)}" if spelled else ""
     names = dict.fromkeys(_character(char) for char in characters)
-    return f"{count(len(characters), 'hidden character')}{reading} ({some([*names], _SHOWN_NAMES)})"
+    shown = name_list([*names], _SHOWN_NAMES)
+    return f"{count(len(characters), 'hidden character')}{reading} ({shown})"
 
 
 def hidden_characters(text: str) -> list[str]:
@@ -123,7 +124,7 @@ def hidden_characters(text: str) -> list[str]:
     if text.isascii() and text.replace("\n", "").isprintable():
         return []
     text = _FLAG.sub("", text)
-    found = []
+    hidden = []
     for match in HIDDEN.finditer(text):
         char, before, after = match[0], text[: match.start()][-1:], text[match.end() :][:1]
         if char in _SEEN:
@@ -134,17 +135,16 @@ def hidden_characters(text: str) -> list[str]:
             continue
         if ord(char) in _SELECTORS and unicodedata.name(before or "?", "").startswith("CJK"):
             continue
-        found.append(char)
-    return found
+        hidden.append(char)
+    return hidden
 
 
 @rule("look-alike", "hidden", "a reader takes for other letters", "all")
 def look_alike(offer: Offer, _: Surface) -> Iterator[Hit]:
-    """Yield a hit for each string with words in letters that look like others."""
     for pointer, text in offer.strings:
         if words := [*disguised(text)]:
             word = words[0]
-            what = f"has {_short(as_read(word))} with {odd_letters(word)}"
+            what = f"has {_short(skeleton(word))} with {odd_letters(word)}"
             more = f", and {count(len(words) - 1, 'more such word')}" if len(words) > 1 else ""
             yield Hit(pointer, what + more)
 
@@ -155,10 +155,10 @@ def instructions(offer: Offer, _: Surface) -> Iterator[Hit]:
     for pointer, text in offer.strings:
         if text.isidentifier():  # all of them need more than a word
             continue
-        read = as_read(text)
+        read = skeleton(text)
         for pattern, what in _INSTRUCTIONS:
-            if found := pattern.search(read):
-                yield Hit(pointer, f"{what} ({_short(' '.join(found[0].split()))})")
+            if match := pattern.search(read):
+                yield Hit(pointer, f"{what} ({_short(' '.join(match[0].split()))})")
 
 
 @rule("long-description", "refused", "is too much for {clients}")
@@ -175,7 +175,6 @@ def long_description(offer: Offer, _: Surface) -> Iterator[Hit]:
 
 @rule("no-description", "advice", "is what models choose tools by", "all")
 def no_description(offer: Offer, _: Surface) -> Iterator[Hit]:
-    """Yield a hit for a tool without a description."""
     text = offer.value.get("description")
     if offer.kind == "tool" and not (isinstance(text, str) and text.strip()):
         yield Hit(DESCRIBED, "has no description")

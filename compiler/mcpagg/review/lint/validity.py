@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from mcpagg.pointers import escaped
+from mcpagg.jsontext import escaped
 from mcpagg.review.lint.finding import KIND_OF, Hit, Offer, Surface, rule
 from mcpagg_runtime.lists.mending import WRONG, Unmendable, named, wrong
 from mcpagg_runtime.messages.protocol import MODERN_VERSION
@@ -62,8 +62,7 @@ def refused_entry(offer: Offer, _: Surface) -> Iterator[Hit]:
     "strict clients",
 )
 def broken_schema(offer: Offer, _: Surface) -> Iterator[Hit]:
-    """Yield a hit for each fault for which validators refuse to compile a schema."""
-    return (Hit(one.pointer, one.what) for one in offer.schema_faults if not one.is_remote)
+    return (Hit(fault.pointer, fault.what) for fault in offer.schema_faults if not fault.is_remote)
 
 
 @rule("remote-ref", "refused", "is not fetched by {clients}", "strict clients")
@@ -72,7 +71,7 @@ def remote_reference(offer: Offer, _: Surface) -> Iterator[Hit]:
 
     Clients must not fetch it (specification 2026-07-28, server/tools, security considerations).
     """
-    return (Hit(one.pointer, one.what) for one in offer.schema_faults if one.is_remote)
+    return (Hit(fault.pointer, fault.what) for fault in offer.schema_faults if fault.is_remote)
 
 
 @rule("task-only", "refused", "is not relayed, so calls fail", "all")
@@ -148,9 +147,11 @@ def gemini_subset(offer: Offer, _: Surface) -> Iterator[Hit]:
 )
 def large_schema(offer: Offer, _: Surface) -> Iterator[Hit]:
     """Yield a hit for each measure that is too large for strict function calling."""
-    schemas = [one for _, one in offer.schemas]
-    properties = sum(len(one["properties"]) for one in schemas if _has(one, "properties", dict))
-    choices = sum(len(one["enum"]) for one in schemas if _has(one, "enum", list))
+    schemas = [schema for _, schema in offer.schemas]
+    properties = sum(
+        len(schema["properties"]) for schema in schemas if _has(schema, "properties", dict)
+    )
+    choices = sum(len(schema["enum"]) for schema in schemas if _has(schema, "enum", list))
     levels = max((_levels(pointer) for pointer, _ in offer.schemas), default=0)
     for number, most, what in (
         (levels, DEEPEST, "levels"),

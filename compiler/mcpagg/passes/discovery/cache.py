@@ -1,4 +1,4 @@
-"""What servers said in a compilation that failed for others, for the next one of the same config.
+"""The answers of a compilation that failed for other servers, for the next one of its config.
 
 Only servers that a package manager starts are kept: they take long, and are not what somebody is
 working on meanwhile. They are kept for minutes, in a file of the user's cache that nobody else may
@@ -21,31 +21,30 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mcpagg import __version__
-from mcpagg.jsontext import dumps, loads
+from mcpagg.jsontext import dumps, loads, members_of
 from mcpagg.passes.emission.output import PRIVATE, write
 from mcpagg.passes.environment.programs import find_package
 from mcpagg.problems import ConfigError
 from mcpagg.snapshot import ChildSnapshot, Json, Refused
 from mcpagg.spec import ProxySpec
-from mcpagg_runtime.launch.launch import mentioned_by_all, prepare
 from mcpagg_runtime.messages.jsontext import Malformed
 
-KEPT_SECONDS = 900.0
+CACHE_SECONDS = 900.0
 SHELLS_OWN = ("_", "SHLVL", "PWD", "OLDPWD")
 """Variables that a shell sets anew for each command: no server goes by them."""
 _SETS = ("conditional",)
 _LISTS = ("tools", "prompts", "resources", "templates", "skills")
 
 
-class Known(NamedTuple):
-    """What a server said, and how many seconds ago."""
+class Cached(NamedTuple):
+    """The answers of a server, and how many seconds old they are."""
 
     child: ChildSnapshot
     seconds: float
 
 
-class Kept:
-    """The file of one config; `file` is where it lies."""
+class Cache:
+    """The cache of one config, in `file`."""
 
     def __init__(self, spec: ProxySpec, environ: Mapping[str, str], minimal: bool) -> None:
         self._spec = spec
@@ -55,29 +54,29 @@ class Kept:
         name = hashlib.sha256(config.encode()).hexdigest()[:16]
         self.file = cache_folder(environ, sys.platform) / f"{name}.json"
 
-    def find(self, names: Collection[str]) -> dict[str, Known]:
-        """Return what is known of servers, by their names."""
+    def load(self, names: Collection[str]) -> dict[str, Cached]:
+        """Return the cached answers of servers, by their names."""
         record = self._read()
         now = time.time()
-        known = {}
+        cached = {}
         for name, digest in self._digests(str(record.get("key")), names):
             with suppress(KeyError, TypeError):  # of another version, or nobody's
                 entry = record["servers"][digest]
-                if 0 <= now - entry["at"] <= KEPT_SECONDS:
-                    known[name] = Known(_child(name, entry["said"]), now - entry["at"])
-        return known
+                if 0 <= now - entry["at"] <= CACHE_SECONDS:
+                    cached[name] = Cached(_child(name, entry["said"]), now - entry["at"])
+        return cached
 
-    def keep(self, children: Collection[ChildSnapshot], known: Mapping[str, Known]) -> int:
-        """Keep what servers said, with what is known already; return of how many."""
+    def store(self, children: Collection[ChildSnapshot], cached: Mapping[str, Cached]) -> int:
+        """Keep the answers of servers, some of them `cached` already; return how many are kept."""
         key = secrets.token_hex(32)
-        said = {child.name: child for child in children}
+        by_name = {child.name: child for child in children}
         now = time.time()
         servers = {
             digest: {
-                "at": now - (known[name].seconds if name in known else 0.0),
-                "said": _facts(said[name]),
+                "at": now - (cached[name].seconds if name in cached else 0.0),
+                "said": _facts(by_name[name]),
             }
-            for name, digest in self._digests(key, said)
+            for name, digest in self._digests(key, by_name)
         }
         if not servers:
             return 0
@@ -88,8 +87,7 @@ class Kept:
             return 0
         return len(servers)
 
-    def forget(self) -> None:
-        """Keep nothing any more."""
+    def clear(self) -> None:
         with suppress(OSError):
             self.file.unlink(missing_ok=True)
 
@@ -98,28 +96,26 @@ class Kept:
             user = getattr(os, "geteuid", lambda: None)()  # Windows has none
             if user is not None and self.file.stat().st_uid != user:
                 return {}
-            record = loads(self.file.read_text("utf-8"))
+            return members_of(loads(self.file.read_text("utf-8")))
         except (OSError, ValueError, Malformed):
             return {}
-        return record if isinstance(record, dict) else {}
 
     def _digests(self, key: str, names: Collection[str]) -> Iterator[tuple[str, str]]:
         """Yield a digest of how each server is started, of those that are kept at all."""
-        rows = {server.name: server.row() for server in self._spec.servers}
-        known = mentioned_by_all(rows)
-        for server in self._spec.servers:
-            if server.name not in names or not find_package(server.command, server.args):
-                continue
-            folder = str(self._spec.folder)
-            launch = prepare(server.name, rows, self._environ, folder, self._minimal, known)
-            env = {name: value for name, value in launch.env.items() if name not in SHELLS_OWN}
-            facts = [__version__, rows[server.name], launch.argv, launch.cwd, env]
+        rows = {
+            server.name: server.row()
+            for server in self._spec.servers
+            if server.name in names and find_package(server.command, server.args)
+        }
+        for name, launch in self._spec.launches(rows, self._environ, self._minimal).items():
+            env = {key: value for key, value in launch.env.items() if key not in SHELLS_OWN}
+            facts = [__version__, rows[name], launch.argv, launch.cwd, env]
             text = dumps(facts, sort=True).encode("utf-8", "surrogatepass")
-            yield server.name, hmac.new(key.encode(), text, hashlib.sha256).hexdigest()
+            yield name, hmac.new(key.encode(), text, hashlib.sha256).hexdigest()
 
 
 def cache_folder(environ: Mapping[str, str], platform: str) -> Path:
-    """Return where programs of this user keep what they can do without."""
+    """Return the cache folder of this user for our files."""
     if platform == "win32":
         base = environ.get("LOCALAPPDATA") or os.path.expanduser("~/AppData/Local")
         return Path(base, "mcpagg", "cache")
@@ -130,13 +126,13 @@ def cache_folder(environ: Mapping[str, str], platform: str) -> Path:
 
 
 def _facts(child: ChildSnapshot) -> Json:
-    facts: dict[str, Any] = {one.name: getattr(child, one.name) for one in fields(child)}
+    facts: dict[str, Any] = {field.name: getattr(child, field.name) for field in fields(child)}
     return facts | {name: sorted(facts[name]) for name in _SETS}
 
 
 def _child(name: str, facts: Json) -> ChildSnapshot:
-    found: dict[str, Any] = facts | {"name": name}
-    found |= {key: frozenset(facts[key]) for key in _SETS}
-    found |= {key: tuple(facts[key]) for key in _LISTS}
-    found["refused"] = tuple(Refused(*one) for one in facts["refused"])
-    return ChildSnapshot(**found)
+    members: dict[str, Any] = facts | {"name": name}
+    members |= {key: frozenset(facts[key]) for key in _SETS}
+    members |= {key: tuple(facts[key]) for key in _LISTS}
+    members["refused"] = tuple(Refused(*entry) for entry in facts["refused"])
+    return ChildSnapshot(**members)

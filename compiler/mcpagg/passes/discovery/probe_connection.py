@@ -1,4 +1,4 @@
-"""A server as discovery speaks with it: one request at a time, each waited for.
+"""The connection of discovery to a server: one request at a time, each waited for.
 
 The process, the connection, the ports of both eras and what ends a request are those of the emitted
 file. What differs is who is behind the port: one that waits, and can be asked nothing.
@@ -42,18 +42,14 @@ AGENT = f"mcpagg/{__version__}"
 ABOUT = obj(name='"mcpagg"', version=quote(__version__))
 ALL_LINES = 1000
 LONGEST_INSTALLATION = 10
-"""So many times as long as a start may take by itself."""
+"""How many times as long as a start an installation may take."""
 # What is answered for a user who is not there; that of sampling is the specification's for one who
 # declines (client/sampling).
-RESULTS = {
-    "ping": "{}",
-    "roots/list": '{"roots":[]}',
-    "elicitation/create": '{"action":"cancel"}',
-}
+RESULTS = {"ping": "{}", "roots/list": '{"roots":[]}', "elicitation/create": '{"action":"cancel"}'}
 REJECTED = error(-1, "User rejected sampling request")
 
 
-class Fault(Exception):
+class ServerFault(Exception):
     """Raised when a child cannot be started or spoken with.
 
     `what` completes "server 'x' …"; the text as a whole also quotes the end of the child's stderr,
@@ -74,8 +70,8 @@ class Fault(Exception):
         super().__init__("\n    ".join(quoted) if last_words else self.what)
 
 
-class BadList(Fault):
-    """Raised when a child gives no list where one was asked for; nothing else is wrong."""
+class BadList(ServerFault):
+    """Raised when a child answers with no list; nothing else is wrong."""
 
 
 class Silence(Exception):
@@ -100,10 +96,9 @@ class Refusal(Exception):
 
 
 class Time:
-    """The seconds that discovery counts, and how it waits."""
+    """The clock of discovery, and how it waits."""
 
     def now(self) -> float:
-        """Return seconds that never run backwards."""
         return monotonic()
 
     def wait(self, changed: threading.Condition, seconds: float) -> None:
@@ -129,8 +124,8 @@ TIME = Time()
 class StartedServer:
     """A started server, and what is known of it outside of the protocol.
 
-    `noise` is what it wrote first that was no message, without secrets, or nothing; `spoke` is
-    whether it has ever sent one; `installation` is what its launcher does before it runs, if known.
+    `noise` is the first text that was no message, without secrets, "" for none; `spoke` is whether
+    it has sent a message; `installation` is what its launcher does before it runs, if known.
     """
 
     def __init__(
@@ -140,7 +135,7 @@ class StartedServer:
         package: Package | None,
         quoted: int,
     ) -> None:
-        """See `Conversation`."""
+        """See `ProbeConnection`."""
         self.launch = launch
         self.noise = ""
         self.spoke = False
@@ -152,14 +147,13 @@ class StartedServer:
             self.installation = Installation(package, process.handle.pid, process.last_words)
 
     def close(self) -> None:
-        """End it, and all that is left of its group; returns when that is done."""
+        """End it, and all processes of its group; return when that is done."""
         self.process.silence()
         self.process.close()
         self.process.silent.wait(LAST_WORDS_SECONDS)
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is left of it."""
         return self.process.gone.is_set()
 
     @property
@@ -180,14 +174,14 @@ class StartedServer:
         return crashed(status) or not (self.spoke or named or not (words or self.noise))
 
     def version_that_runs(self) -> str:
-        """Return the version of the package that runs, "" if nobody knows, or its command says."""
+        """Return the version of the package that runs, "" if it is unknown or in the command."""
         package = self._package
         if package is None or package.is_exact or isinstance(self.process, RemoteConnection):
             return ""
         return version_that_runs(package, self.launch, self.process.handle.pid)
 
     def last_line(self) -> str:
-        """Return what it has said last, or else what it seems to be doing."""
+        """Return the last line of its stderr, or else what it seems to be doing."""
         words = self.process.last_words(ALL_LINES).rpartition("\n")[2]
         if not words and self.installation and self.installation.is_under_way():
             return f"{self.installation.package.launcher.words[0]} is installing it"
@@ -195,20 +189,20 @@ class StartedServer:
 
     # What is wrong with it
 
-    def fault(self, what: str, *, is_late: bool = False) -> Fault:
+    def fault(self, what: str, *, is_late: bool = False) -> ServerFault:
         """Say what is wrong with it, with the end of its stderr."""
         words = self.process.last_words(self._quoted)
-        return Fault(self.launch.redact(what), words, is_late=is_late)
+        return ServerFault(self.launch.redact(what), words, is_late=is_late)
 
-    def end_fault(self, reason: str, method: str) -> Fault:
-        """Say that it has ended for a reason before it answered a method."""
+    def end_fault(self, reason: str, method: str) -> ServerFault:
+        """Say that it ended, and why, before it answered a method."""
         if isinstance(self.process, RemoteConnection):
-            return Fault(reason, status=self.process.refused_with)
+            return ServerFault(reason, status=self.process.refused_with)
         noise = f"; it wrote something else than JSON-RPC to stdout: {self.noise}"
         return self.fault(f"{reason} before it answered {method}{noise if self.noise else ''}")
 
-    def silence_fault(self, method: str, seconds: float) -> Fault:
-        """Say that it has not shaken hands in so many seconds, and what may be the reason."""
+    def silence_fault(self, method: str, seconds: float) -> ServerFault:
+        """Say that it did not answer the handshake in time, and why that may be."""
         what, why = f"did not answer {method} within {seconds:g} s", ""
         if isinstance(self.process, RemoteConnection):
             what += self.process.silence_told
@@ -223,13 +217,13 @@ class StartedServer:
         return self.fault(f"{what}{noise} ({why})", is_late=True)
 
     def noise_remark(self) -> str:
-        """Say what it writes that is no message; a server behind a URL has no stdout."""
+        """Say what it writes that is no message; a remote server has no stdout."""
         where = "" if self.launch.url else " to stdout"
         return f"writes something else than JSON-RPC{where}: {self.noise}"
 
 
-class Conversation:
-    """A server that is spoken to in one version, and the request that it is asked.
+class ProbeConnection:
+    """The connection to a server in one version of the protocol, and the request in flight.
 
     `greeting` is the method that opens the conversation. `gone` is why the server answers no more,
     "" while it may. `changes` counts the announcements of changed tools so far.
@@ -248,10 +242,10 @@ class Conversation:
         """Start the server, for a client that has `declared` these capabilities.
 
         `config` is what the config is called where a person is asked to log in. `package` is what
-        its launcher fetches, if it is one. Of its stderr so many lines are `quoted`.
+        its launcher fetches, if it is one. `quoted` is how many lines of stderr a fault quotes.
 
         Raises:
-            Fault: it cannot be started.
+            ServerFault: it cannot be started.
         """
         self.name = launch.name
         self.version = version
@@ -278,7 +272,7 @@ class Conversation:
         except (OSError, ValueError, RuntimeError) as problem:
             if process is not None:
                 process.close()
-            raise Fault(launch.redact(f"could not be started: {_why(problem)}")) from None
+            raise ServerFault(launch.redact(f"could not be started: {_why(problem)}")) from None
 
     def _process(self, launch: Launch, config: str) -> Process | RemoteConnection:
         def receive(*lines: bytes) -> None:
@@ -320,7 +314,7 @@ class Conversation:
         self._changed.notify_all()
 
     def end(self, reason: str) -> None:
-        """Let whoever asks it wait no longer."""
+        """Note why no answer comes any more, so that nobody waits for one."""
         with self._changed:
             self.gone = self.gone or reason
             self._changed.notify_all()
@@ -336,14 +330,14 @@ class Conversation:
             self.changes += 1
 
     def _reply(self, message: Message) -> Message:
-        """Answer a request of it, for a user who is not there."""
+        """Answer its request, for a user who is not there."""
         number, method = message.id_text, message.method or ""
         if method != "ping" and CLIENT_METHODS.get(method) not in self.declared:
             return failure(number, error(METHOD_NOT_FOUND, f"Method not found: {method}"))
         return result(number, RESULTS[method]) if method in RESULTS else failure(number, REJECTED)
 
     def changed(self, within: float) -> bool:
-        """Wait for news of changed tools that were not waited for yet, at most so many seconds."""
+        """Wait for a new announcement of changed tools, at most `within` seconds."""
         deadline = TIME.now() + within
         TIME.wait_until(
             self._changed, lambda: self.changes > self._seen_changes or bool(self.gone), deadline
@@ -354,13 +348,13 @@ class Conversation:
     # What it is asked
 
     def notify(self, message: Message) -> None:
-        """Send what has no answer."""
+        """Send a notification."""
         with self._changed:
             self.connection.send(message)
             self._perform()
 
     def _perform(self) -> None:
-        """Send what is to be sent; what else the runtime reports has other words in discovery."""
+        """Send the queued messages; discovery reports nothing else of the runtime's effects."""
         self._effects.settle()
         for kind, _, message in self._effects.taken():
             if kind is SEND:
@@ -372,7 +366,7 @@ class Conversation:
         Raises:
             Refusal: it holds an error.
             Silence: there is none by then.
-            Fault: the server is gone.
+            ServerFault: the server is gone.
         """
         answers: list[Message] = []
         with self._changed:

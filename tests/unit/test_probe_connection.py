@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from mcpagg.passes.discovery import conversation
-from mcpagg.passes.discovery.conversation import (
+from mcpagg.passes.discovery import probe_connection
+from mcpagg.passes.discovery.installed import Installation
+from mcpagg.passes.discovery.probe_connection import (
     LONGEST_INSTALLATION,
-    Conversation,
-    Fault,
+    ProbeConnection,
     Refusal,
+    ServerFault,
     Silence,
     Time,
 )
-from mcpagg.passes.discovery.installed import Installation
 from mcpagg_runtime.launch.launch import Launch
 from mcpagg_runtime.messages.message import Message
 
@@ -64,7 +64,7 @@ class Scripted:
 
 def asked(
     monkeypatch: pytest.MonkeyPatch, *answers: str | bytes
-) -> tuple[Callable[[], str], Conversation, Scripted]:
+) -> tuple[Callable[[], str], ProbeConnection, Scripted]:
     """Return what asks a child that answers with these lines; the child, and its process."""
     processes = []
 
@@ -74,11 +74,11 @@ def asked(
         processes[0].answers = tuple(lines)
         return processes[0]
 
-    monkeypatch.setattr(conversation, "Process", start)
-    monkeypatch.setattr(conversation, "spawn", lambda launch: launch)
-    monkeypatch.setattr(conversation, "TIME", Timeless())
+    monkeypatch.setattr(probe_connection, "Process", start)
+    monkeypatch.setattr(probe_connection, "spawn", lambda launch: launch)
+    monkeypatch.setattr(probe_connection, "TIME", Timeless())
     launch = Launch(["x"], {}, None, {"hidden": "T"}, name="x")
-    child = Conversation(launch, "2025-11-25", {"roots": {}})
+    child = ProbeConnection(launch, "2025-11-25", {"roots": {}})
     return lambda: child.request("m", "{}", 1.0).raw("result"), child, processes[0]
 
 
@@ -86,7 +86,7 @@ def test_what_it_wrote_to_stdout_before_it_ended_is_told(monkeypatch: pytest.Mon
     ask, _, process = asked(monkeypatch)
     process.hear(b"Usage: you need a token")
     process.ended("exited with status 0", "")
-    with pytest.raises(Fault, match=r"m; it wrote something else .* stdout: .Usage"):
+    with pytest.raises(ServerFault, match=r"m; it wrote something else .* stdout: .Usage"):
         ask()
 
 
@@ -179,7 +179,7 @@ def test_requests_of_the_child_are_answered_for_nobody(monkeypatch: pytest.Monke
 def test_a_child_that_is_given_up_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     ask, child, _ = asked(monkeypatch)
     child.end("was given up")
-    with pytest.raises(Fault, match="was given up before it answered m"):
+    with pytest.raises(ServerFault, match="was given up before it answered m"):
         ask()
 
 
@@ -214,7 +214,7 @@ class Installing(Installation):
 def test_what_is_being_installed_is_waited_for_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     _, child, _ = asked(monkeypatch)
     time = Moving()
-    monkeypatch.setattr(conversation, "TIME", time)
+    monkeypatch.setattr(probe_connection, "TIME", time)
     child.server.installation = Installing(20.0, 20.0, 3.0)
     with pytest.raises(Silence):
         child.request("n", "{}", 10.0)
@@ -229,7 +229,7 @@ def test_what_is_being_installed_is_waited_for_longer(monkeypatch: pytest.Monkey
 def test_no_installation_is_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     _, child, _ = asked(monkeypatch)
     time = Moving()
-    monkeypatch.setattr(conversation, "TIME", time)
+    monkeypatch.setattr(probe_connection, "TIME", time)
     child.server.installation = Installing(*[20.0] * 1000)
     with pytest.raises(Silence):
         child.request("n", "{}", 10.0)

@@ -30,15 +30,18 @@ class Written(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place in the config; all places of one reading share `errors` and `warnings`."""
+    """A place in the config; all places of one config share `errors` and `warnings`."""
 
     path: str = ""
     errors: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
 
     def at(self, key: str | int) -> Place:
-        """Return the place of member `key` of the value that stands here."""
         return Place(step(self.path, key), self.errors, self.warnings)
+
+    def of(self, server: ServerSpec, location: Location) -> Place:
+        """Return the place of a string of a server's row: see `where`."""
+        return Place(where(server, location), self.errors, self.warnings)
 
     def error(self, what: str, remedy: str = "") -> None:
         """Report what makes the config unusable."""
@@ -47,6 +50,15 @@ class Place:
     def warn(self, what: str, remedy: str = "") -> None:
         """Report what the user should know."""
         self.warnings.append(Problem(self.path, what, remedy))
+
+
+class ValidationFault(ValueError):
+    """Raised by a validator: what is wrong, in our words, and what to do about it."""
+
+    def __init__(self, what: str, remedy: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.remedy = remedy
 
 
 def step(path: str, key: str | int) -> str:
@@ -69,9 +81,9 @@ def reach(value: Any, path: str, at: Place) -> tuple[Any, Place]:
     for end in range(len(parts), 0, -1) if isinstance(value, dict) else ():
         key = ".".join(parts[:end])
         if value.get(key) is not None:
-            found, place = reach(value[key], ".".join(parts[end:]), at.at(key))
-            if found is not None:
-                return found, place
+            inner, place = reach(value[key], ".".join(parts[end:]), at.at(key))
+            if inner is not None:
+                return inner, place
     return None, at
 
 
