@@ -28,7 +28,6 @@ from mcpagg_runtime.messages.protocol import (
     CLIENT_METHODS,
     HEADER_MISMATCH,
     INFO_KEY,
-    INITIALIZED,
     INTERNAL_ERROR,
     LEVEL_KEY,
     MISSING_CAPABILITY,
@@ -57,8 +56,6 @@ if TYPE_CHECKING:
 
 # Notifications of clients that this revision has not.
 LEGACY_NOTIFICATIONS = frozenset({PROGRESS, ROOTS_CHANGED})
-# What is a stream of the server in this revision.
-SUBSCRIBING = ("resources/subscribe", "resources/unsubscribe")
 # As many as the TypeScript SDK makes; then the call fails.
 MAXIMUM_ROUNDS = 8
 # A result that requires no input says: try again later.
@@ -179,8 +176,6 @@ class ModernChildPort:
         self._send = self._effects.sender(connection.child)
         self._asking, self._info = "{}", ""
         """What the proxy says of itself in its own requests."""
-        self._discovery = 0
-        """The id of the request by which the child introduces itself."""
         self._declared: Any = None
         """The capabilities that the child declares."""
         self._level = ""
@@ -201,8 +196,11 @@ class ModernChildPort:
     def compose(self, call: Call) -> Message | None:
         """Return the request that a call is to the child: with an envelope that says who asks."""
         client, number = call.client, call.number
-        if call.method in SUBSCRIBING:
-            self._subscribe(call.method, number, call.original)
+        if call.method == "resources/subscribe":
+            self._streams.subscribe(number, call.original)
+            return None
+        if call.method == "resources/unsubscribe":
+            self._streams.unsubscribe(number, call.original)
             return None
         if client.is_modern:
             self._in_flight[number] = None
@@ -220,45 +218,53 @@ class ModernChildPort:
         self._in_flight[number] = self._rounds[number] = Rounds(message, client, wraps)
         return message
 
-    def deliver(self, message: Message) -> None:
-        """Take what else the router says to a child that shakes hands."""
-        method = message.method
-        if method is None:
-            self._replied(message)
-        elif message.id is None:
-            if method == INITIALIZED:
-                self._streams.listen(self._declared)
-            elif method == CANCELLED:
-                self._cancel(message)
-            elif method not in LEGACY_NOTIFICATIONS:
-                self._send(notification(method, message.raw("params")))
-        elif method == "initialize":
-            params = message.json("params")
-            self._asking, self._info = params.part("capabilities"), params.part("clientInfo")
-            self._discovery = message.number
-            self._request("server/discover", message.number, "{}")
-        elif method == "logging/setLevel":
-            self._level = message.params["level"]
-            self._say(result(message.id_text, "{}"))
-        elif method in SUBSCRIBING:
-            self._subscribe(method, message.number, message.params["uri"])
-        else:
-            self._request(method, message.number, message.params_text)
+    def introduce(self, params: str, finish: Callable[[Message], None]) -> None:
+        """Ask the child who it is, for who says in `params` who it is itself."""
+        said = Json(params)
+        self._asking, self._info = said.part("capabilities"), said.part("clientInfo")
 
-    def _request(self, method: str, number: int, params: str) -> None:
+        def answered(answer: Message) -> None:
+            about = answer.value("result")
+            if not answer.is_error:
+                self._declared = about.get("capabilities")
+                answer = result(answer.id_text, _introduction(answer.members["result"]))
+            finish(answer)
+
+        self._connection.ask("server/discover", "{}", answered, deadline=FOREVER)
+
+    def begin(self) -> None:
+        """Have the child tell of what changes in its lists."""
+        self._streams.listen(self._declared)
+
+    def ask(self, number: int, method: str, params: str) -> None:
         """Make a request of the proxy's own."""
         self._in_flight[number] = None
-        self._send(request(number, method, self._own(params)))
+        self._send(request(number, method, self._own(params or "{}")))
+
+    def set_level(self, level: str) -> None:
+        """Have it log from this level on: each request says so."""
+        self._level = level
+
+    def watch(self, uri: str) -> None:
+        """Want news of a resource."""
+        self._streams.subscribe(self._connection.mint(), uri)
+
+    def unwatch(self, uri: str) -> None:
+        """Want no more news of a resource."""
+        self._streams.unsubscribe(self._connection.mint(), uri)
+
+    def deliver(self, message: Message) -> None:
+        """Take an answer of a client, a cancellation, or another notification."""
+        if message.method is None:
+            self._replied(message)
+        elif message.method == CANCELLED:
+            self._cancel(message)
+        elif message.method not in LEGACY_NOTIFICATIONS:
+            self._send(message)
 
     def _own(self, params: str) -> str:
         """Return the params of a request of the proxy's own, with its envelope."""
         return edited(params, add={"_meta": envelope(self._asking, self._info, self._level)})
-
-    def _subscribe(self, method: str, number: int, uri: str) -> None:
-        if method == "resources/subscribe":
-            self._streams.subscribe(number, uri)
-        else:
-            self._streams.unsubscribe(number, uri)
 
     def _cancel(self, message: Message) -> None:
         sent = number = message.params.get("requestId", 0)
@@ -355,9 +361,6 @@ class ModernChildPort:
             message = failure(str(number), _explained(message, asking, self._connection.name))
         elif type(said) is not dict:
             message = self._failure(number, "answered with what is no result")
-        elif number == self._discovery:
-            self._declared = said.get("capabilities")
-            message = result(str(number), _introduction(message.members["result"]))
         elif said.get("resultType") == "input_required":
             whole = message.members["result"]
             text = attributed_input(whole, self._connection.name, self._several)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.messages.jsontext import obj
-from mcpagg_runtime.messages.message import Fragment, notification
+from mcpagg_runtime.messages.message import Fragment
 from mcpagg_runtime.messages.protocol import (
     CANCELLED,
-    INITIALIZED,
     LISTS_CHANGED,
     LOG_MESSAGE,
     MODERN,
@@ -18,12 +17,10 @@ from mcpagg_runtime.messages.protocol import (
 )
 from mcpagg_runtime.servers.calls import CallQueue
 from mcpagg_runtime.servers.connection import Connection
-from mcpagg_runtime.servers.effects import FOREVER
 from mcpagg_runtime.servers.lifecycle import CREATED, DOWN, STARTING, Lifecycle
 from mcpagg_runtime.servers.lists import Lists
 from mcpagg_runtime.servers.server_requests import ServerRequests
 from mcpagg_runtime.servers.unmatched import FIRST_ID
-from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -117,7 +114,7 @@ class Child:
             masked = Masks(self.row["masks"], masks)
         self.connection.open(port, masked)
         hello = self.lifecycle.introduction()
-        self.connection.ask("initialize", hello, self._shake_hands, deadline=FOREVER)
+        self.connection.port.introduce(hello, self._shake_hands)
 
     def _shake_hands(self, answer: Message) -> None:
         """It has answered the handshake: send what waited, and read what it offers."""
@@ -125,7 +122,7 @@ class Child:
             return
         self.lifecycle.ready(answer)
         self._instances.succeeded()
-        self.connection.send(notification(INITIALIZED))
+        self.connection.port.begin()
         if self.name in self._outages:
             self._outages.remove(self.name)
             self._clients.all_changed(self._catalogues, self.name)
@@ -144,7 +141,7 @@ class Child:
         """Tell it what it is to know beside its requests."""
         self.set_level()
         for uri in self._clients.watched(self.name, self._serves):
-            self.connection.ask("resources/subscribe", obj(uri=quote(uri)))
+            self.connection.port.watch(uri)
 
     def _serves(self, client: Client) -> bool:
         """Whether a client gets its notifications."""
@@ -157,13 +154,13 @@ class Child:
     def unwatch(self, uri: str) -> None:
         """A client wants no more news of a resource: neither does anybody, perhaps."""
         if self.lifecycle.is_ready and not self.is_watched(uri):
-            self.connection.ask("resources/unsubscribe", obj(uri=quote(uri)))
+            self.connection.port.unwatch(uri)
 
     def set_level(self) -> None:
         """Tell it which log level clients want, if it logs."""
         level = self._clients.level
         if level and self.lifecycle.is_ready and "logging" in self.lifecycle.capabilities:
-            self.connection.ask("logging/setLevel", obj(level=quote(level)))
+            self.connection.port.set_level(level)
 
     def down(self, reason: str, last_words: str) -> None:
         """Its process is gone, or never was: fail what it owes, withdraw what it offers.

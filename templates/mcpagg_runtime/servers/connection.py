@@ -10,8 +10,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.messages.jsontext import obj
-from mcpagg_runtime.messages.message import Fragment, Message, error, failure, id_text, request
-from mcpagg_runtime.messages.protocol import PARSE_ERROR
+from mcpagg_runtime.messages.message import (
+    Fragment,
+    Message,
+    error,
+    failure,
+    id_text,
+    notification,
+    request,
+)
+from mcpagg_runtime.messages.protocol import INITIALIZED, PARSE_ERROR
 from mcpagg_runtime.messages.reading import read_line
 from mcpagg_runtime.servers.effects import FOREVER, SEND
 from mcpagg_runtime.servers.unmatched import (
@@ -20,6 +28,7 @@ from mcpagg_runtime.servers.unmatched import (
     failure_of,
     unmatched_answers,
 )
+from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -42,8 +51,26 @@ if TYPE_CHECKING:
         def compose(self, call: Call) -> Message | None:
             """Return the request that a call is to the child, None if it is done otherwise."""
 
+        def introduce(self, params: str, finish: Callable[[Message], None]) -> None:
+            """Ask the child who it is; `params` are those of `initialize`, as is the answer."""
+
+        def begin(self) -> None:
+            """It has introduced itself: what is to be known of it outside of calls is wanted."""
+
+        def ask(self, number: int, method: str, params: str) -> None:
+            """Make a request of the proxy's own."""
+
+        def set_level(self, level: str) -> None:
+            """Have it log from this level on."""
+
+        def watch(self, uri: str) -> None:
+            """Want news of a resource."""
+
+        def unwatch(self, uri: str) -> None:
+            """Want no more news of a resource."""
+
         def deliver(self, message: Message) -> None:
-            """Take what the router says to the child."""
+            """Take an answer of a client, a cancellation, or another notification."""
 
         def receive(self, message: Message | Fragment) -> None:
             """Take what the child says."""
@@ -53,15 +80,36 @@ if TYPE_CHECKING:
 
 
 class LegacyChildPort:
-    """The port of a legacy child: its messages have the form that the router knows."""
+    """The port of a legacy child."""
 
-    def __init__(
-        self, child: Peer, effects: Effects, receive: Callable[[Message | Fragment], None]
-    ) -> None:
-        """`receive` takes what the child says."""
-        self.deliver = effects.sender(child)
-        """Sends the child what the router says to it."""
-        self.receive = receive
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.deliver = connection.effects.sender(connection.child)
+        self.receive = connection.receive
+
+    def introduce(self, params: str, finish: Callable[[Message], None]) -> None:
+        """Shake hands."""
+        self._connection.ask("initialize", params, finish, deadline=FOREVER)
+
+    def begin(self) -> None:
+        """Tell it that the handshake is over."""
+        self._connection.send(notification(INITIALIZED))
+
+    def ask(self, number: int, method: str, params: str) -> None:
+        """Make a request of the proxy's own."""
+        self.deliver(request(number, method, params))
+
+    def set_level(self, level: str) -> None:
+        """Have it log from this level on."""
+        self._connection.ask("logging/setLevel", obj(level=quote(level)))
+
+    def watch(self, uri: str) -> None:
+        """Want news of a resource."""
+        self._connection.ask("resources/subscribe", obj(uri=quote(uri)))
+
+    def unwatch(self, uri: str) -> None:
+        """Want no more news of a resource."""
+        self._connection.ask("resources/unsubscribe", obj(uri=quote(uri)))
 
     def compose(self, call: Call) -> Message:
         """Return the request that a call is to the child: without what says who asks."""
@@ -131,7 +179,7 @@ class Connection:
         """Each makes a request of the own, once no other one is in flight."""
         self.unasked = AnsweredNotifications()
         self._last_id = FIRST_ID - 1
-        self._legacy = LegacyChildPort(child, effects, receive)
+        self._legacy = LegacyChildPort(self)
         self.port: ChildPort = self._legacy
         """What stands between the child and the router."""
         self._masks: Masks | None = None
@@ -154,7 +202,7 @@ class Connection:
         self._masks = masks
 
     def send(self, message: Message) -> None:
-        """Send the child a message."""
+        """Send the child an answer or a notification."""
         if not message.id_text:
             self.unasked.told(message.method)
         self.port.deliver(message)
@@ -199,7 +247,7 @@ class Connection:
         if deadline is None:
             deadline = self.effects.clock() + self.options.connect_timeout
         self.own[number] = OwnRequest(finish, prepare, self.effects.arm(deadline))
-        self.send(request(number, method, params))
+        self.port.ask(number, method, params)
         return number
 
     def ask_alone(self, ask: Callable[[], None]) -> None:
