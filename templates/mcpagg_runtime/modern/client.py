@@ -1,4 +1,4 @@
-"""The port of modern clients: to the router, each request is a legacy client with a single call.
+"""The edge to modern clients: a request starts a call, and takes its events.
 
 What a child asks in the middle of a call suspends it: the client gets a result that says what input
 is required, and makes its request again with the answers. https://modelcontextprotocol.io/

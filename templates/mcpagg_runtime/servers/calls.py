@@ -31,11 +31,8 @@ if TYPE_CHECKING:
     from mcpagg_runtime.lists.uris import Origins
     from mcpagg_runtime.messages.message import Message
     from mcpagg_runtime.servers.call import Call
-    from mcpagg_runtime.servers.connection import Connection
+    from mcpagg_runtime.servers.child import Child
     from mcpagg_runtime.servers.instances import Instances
-    from mcpagg_runtime.servers.lifecycle import Lifecycle
-    from mcpagg_runtime.servers.lists import Lists
-    from mcpagg_runtime.servers.server_requests import ServerRequests
 
 
 # With these a server says that it does not know what it is asked for; some SDKs say 0.
@@ -51,19 +48,16 @@ class CallQueue:
 
     def __init__(
         self,
-        connection: Connection,
-        lifecycle: Lifecycle,
-        requests: ServerRequests,
-        lists: Lists,
+        child: Child,
         catalogues: Mapping[str, Catalogue],
         origins: Origins,
         instances: Instances,
     ) -> None:
-        self._connection = connection
+        self._connection = connection = child.connection
         self._effects = connection.effects
-        self._lifecycle = lifecycle
-        self._requests = requests
-        self._lists = lists
+        self._lifecycle = child.lifecycle
+        self._requests = child.requests
+        self._lists = child.lists
         self._catalogues = catalogues
         self._origins = origins
         self._instances = instances

@@ -23,7 +23,7 @@ from mcpagg_runtime.servers.server_requests import ServerRequests
 from mcpagg_runtime.servers.unmatched import FIRST_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from mcpagg_runtime.clients.answers import Answers
     from mcpagg_runtime.clients.client import Client
@@ -78,15 +78,7 @@ class Child:
             self.connection, self.lifecycle, clients, instances, self._send_on, several=several
         )
         self.lists = Lists(self._catalogues, self.connection, self.lifecycle, clients, instances)
-        self.calls = CallQueue(
-            self.connection,
-            self.lifecycle,
-            self.requests,
-            self.lists,
-            self._catalogues,
-            origins,
-            instances,
-        )
+        self.calls = CallQueue(self, self._catalogues, origins, instances)
 
     @property
     def state(self) -> str:
@@ -228,7 +220,8 @@ class Child:
         """Take one message of it, or what is left of one."""
         if isinstance(message, Fragment):
             self.connection.warn(message.problem)
-            self._end(self.connection.ended_by(message))
+            for answer in self.connection.ended_by(message):
+                self._answered(answer)
         elif message.method is None:
             self._answered(message)
         elif message.id_text:
@@ -279,13 +272,10 @@ class Child:
             self.requests.late.ended(number)
             self.calls.flush()
         else:
-            self._end(connection.ended_by(message))
+            for answer in connection.ended_by(message):
+                self._answered(answer)
         if connection.alone:
             connection.ask_next()
-
-    def _end(self, answers: Iterable[Message]) -> None:
-        for answer in answers:
-            self._answered(answer)
 
     # What clients want of it
 

@@ -250,12 +250,8 @@ class Connection:
         self.port.ask(number, method, params)
         return number
 
-    def ask_alone(self, ask: Callable[[], None]) -> None:
-        """Have a request of the own made as soon as no other one is in flight."""
-        self.alone.append(ask)
-
     def ask_next(self) -> None:
-        """Make such a request, if it is its turn."""
+        """Make a request that is to be alone, if it is its turn."""
         while self.alone and not self.owed():
             self.alone.pop(0)()
 

@@ -225,7 +225,7 @@ class ListReader:
         """Take one page of the list; ask for the next, or compare."""
         if answer.number in self._connection.unclear and not reading.is_repeated:
             reading.is_repeated = True
-            self._connection.ask_alone(lambda: self._ask_again(reading))
+            self._connection.alone.append(lambda: self._ask_again(reading))
             return
         if answer.is_error:
             # Declared and not there is as good as empty; resources often have no templates.
