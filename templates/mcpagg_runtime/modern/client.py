@@ -39,7 +39,6 @@ from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
     from mcpagg_runtime.clients.client import Client
     from mcpagg_runtime.routing.router import Router
@@ -147,8 +146,10 @@ class PendingCall:
             uri = params.get("uri")
             data = {"data": obj(uri=quote(uri))} if type(uri) is str else {}
             text = Json(text).owned({"code": str(INVALID_PARAMS), **data}).text
-        elif method == "tools/call" and _names_no_tool(text, params.get("name")):
-            text = error(INVALID_PARAMS, f"Unknown tool: {params['name']}")
+        elif method == "tools/call" and type(params.get("name")) is str:
+            name = params["name"]
+            is_unknown = text in (tool_not_found(name), tool_of_nobody(name))  # the router's own
+            text = error(INVALID_PARAMS, f"Unknown tool: {name}") if is_unknown else text
         self.request.connection.deliver(failure(self.request.identifier, text))
 
     # Input that is required
@@ -436,11 +437,6 @@ def _may_be_asked(request: ModernRequest) -> bool:
 def _visits_urls(request: ModernRequest) -> bool:
     """Whether the client of a request can be asked to have a URL visited."""
     return "url" in parse(request.capabilities.get("elicitation", "{}"))
-
-
-def _names_no_tool(text: str, name: Any) -> bool:
-    """Whether an error is the router's own about a tool that nobody has."""
-    return type(name) is str and text in (tool_not_found(name), tool_of_nobody(name))
 
 
 def _visits(message: Message) -> list[str]:

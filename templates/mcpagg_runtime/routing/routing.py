@@ -144,7 +144,8 @@ class NameRouting:
             if not self._dispatch.refuse_withheld(client, message, name):
                 self._call_by_own_name(client, message, catalogue.kind, name)
         elif item.server:
-            self._send(client, message, name, item)
+            call = Call(client, message, name, ("name",), item.original)
+            self._dispatch.send(call, [self._children[item.server]])
         else:
             self._call_subtool(client, message, item)
 

@@ -178,7 +178,8 @@ class CallQueue:
         if self._may_sleep:
             self._lifecycle.touch()
         self._connection.forward(call)
-        self._requests.sent(call)
+        if call.client.capabilities:
+            self._requests.sent(call)
         if self._requests.deferred.waiting and METHODS.get(call.method, OTHER).kind:
             self._requests.ask_deferred(call.client)
 

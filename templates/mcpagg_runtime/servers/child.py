@@ -41,10 +41,7 @@ LOST_LOG = "logs while calls of several clients are under way: what may be of an
 
 
 class Child:
-    """One server: its parts, which own its state, and what has to happen in them together.
-
-    Each method takes one event. What follows from it is in the effects.
-    """
+    """One instance: its parts, which own its state, and what an event means to them together."""
 
     def __init__(
         self,
@@ -93,10 +90,7 @@ class Child:
     # Its life
 
     def up(self, port: ChildPort | None, masks: Mapping[str, str]) -> None:
-        """Its process runs, and is spoken to through `port`, None for that of a legacy child.
-
-        `masks` {name: value} are the variables that clients never see.
-        """
+        """Its process runs, see `Connection.open`; `masks` are {name: value}."""
         if self.state != STARTING:  # it died before it was noticed to live
             return
         masked = None
@@ -265,7 +259,9 @@ class Child:
         if number in connection.calls:
             if connection.unasked.unanswered:
                 connection.unasked.settled()
-            self.calls.answered(number, connection.unmasked(message))
+            if connection.masks is not None:
+                message = connection.unmasked(message)
+            self.calls.answered(number, message)
         elif connection.answered(message):
             self._send_on()
         elif number >= FIRST_ID:

@@ -182,7 +182,7 @@ class Connection:
         self._legacy = LegacyChildPort(self)
         self.port: ChildPort = self._legacy
         """What stands between the child and the router."""
-        self._masks: Masks | None = None
+        self.masks: Masks | None = None
         self.warned = False
         """Whether it was said that the child's lines are odd."""
 
@@ -199,7 +199,7 @@ class Connection:
         `masks` says what is replaced in them, in both directions.
         """
         self.port = self._legacy if port is None else port
-        self._masks = masks
+        self.masks = masks
 
     def send(self, message: Message) -> None:
         """Send the child an answer or a notification."""
@@ -209,7 +209,7 @@ class Connection:
 
     def unmasked(self, message: Message) -> Message:
         """Return a message of the child as clients are to see it."""
-        return message if self._masks is None else self._masks.from_child(message)
+        return message if self.masks is None else self.masks.from_child(message)
 
     def forward(self, call: Call) -> None:
         """Send the child a call."""
@@ -222,7 +222,7 @@ class Connection:
 
     def transmit(self, message: Message) -> None:
         """Send the child a message that has its form."""
-        masked = message if self._masks is None else self._masks.to_child(message)
+        masked = message if self.masks is None else self.masks.to_child(message)
         self.effects.actions.append((SEND, self.child, masked))
 
     def mint(self) -> int:
