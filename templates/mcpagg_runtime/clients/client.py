@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     Member = tuple[Any, int, int]
 
 
+# Of a longer `_meta`, nothing is kept for the next request.
+LONGEST_ENVELOPE = 1 << 12
+
+
 class Client:
     """One client: who it is, and what it can do."""
 
@@ -100,8 +104,8 @@ class Client:
         """Of a request of a modern client: the JSON text of its progress token, "" for none."""
         self.extra: dict[str, str] = {}
         """Of such: {name: JSON text} of what its `_meta` has beside the envelope and that token."""
-        self.latest: ModernRequest | None = None
-        """The last modern request over the connection that said something else of who asks."""
+        self.latest: tuple[Any, ...] | None = None
+        """The `_meta` of the last modern request over the connection, and what was read of it."""
         self.asked = 0
         """How many requests it was sent: their ids count from 1."""
         self.deliver: Callable[[Message], None] = _lost
@@ -184,17 +188,17 @@ class ModernRequest(Client):
         self.identifier = message.id_text
         """The JSON text of its id."""
         meta = message.members["params"].part("_meta")
-        last = client.latest
-        if last is None or last.meta != meta:
+        if client.latest is None or client.latest[0] != meta:
             self._read(message.params["_meta"], meta)
-            client.latest = self
+            said = (meta, self.repeats, self.fault, self.token, self.extra, self.level)
+            who = (self.name, self.info, self.declared, self.extensions)
+            able = (self.capabilities, self.capable)
+            client.latest = (*said, *who, *able) if len(meta) < LONGEST_ENVELOPE else None
             return
         # A client says the same of itself in each request.
-        self.meta, self.repeats, self.fault = meta, last.repeats, last.fault
-        self.name, self.info, self.level = last.name, last.info, last.level
-        self.declared, self.extensions = last.declared, last.extensions
-        self.capabilities, self.capable = last.capabilities, last.capable
-        self.token, self.extra = last.token, last.extra
+        self.meta, self.repeats, self.fault, self.token, self.extra, self.level = client.latest[:6]
+        self.name, self.info, self.declared, self.extensions = client.latest[6:10]
+        self.capabilities, self.capable = client.latest[10:]
 
     def _read(self, value: Mapping[str, Any], text: str) -> None:
         """Read who asks, and what else is said, in its `_meta`."""

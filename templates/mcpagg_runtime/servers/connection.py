@@ -289,6 +289,7 @@ class Connection:
             return False
         self.unasked.settled()
         own.finish(message)
+        self.unclear.discard(message.number)
         return True
 
     def ended_by(self, said: Message | Fragment) -> list[Message]:
@@ -311,7 +312,7 @@ class Connection:
         """Return what the requests in flight are answered with; see `unmatched_answers`."""
         answers = unmatched_answers(said, in_flight, self.name)
         if len(answers) > 1:
-            self.unclear.update([answer.number for answer in answers])
+            self.unclear.update(self.own.keys() & {answer.number for answer in answers})
         return answers
 
     def say(self, text: str) -> None:
