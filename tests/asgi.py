@@ -85,7 +85,7 @@ class Site(World):
         self.plan.options.http = http or {}
         self.emptied = 0
         settings = Settings(self.plan, environ, given)
-        self.app = HttpApp(self.plan, "", settings, emptied=self._empty)
+        self.app = HttpApp(self.plan, "", settings, on_last_client_left=self._empty)
         self.closed = False
 
     def _empty(self) -> None:
@@ -137,8 +137,8 @@ class Site(World):
     @property
     def sessions(self) -> Any:
         """The sessions of the application."""
-        assert self.app._served is not None
-        return self.app._served.sessions
+        assert self.app._service is not None
+        return self.app._service.sessions
 
     @property
     def clients(self) -> int:
@@ -390,9 +390,9 @@ def run(
                     await site.app.start()
             await scenario(*sites)
             for site in sites:
-                if site.app._served is not None:
-                    await site.app._served.close()
-                site.app._heed_no_signals()
+                if site.app._service is not None:
+                    await site.app._service.close()
+                site.app._restore_signals()
         for task in asyncio.all_tasks() - {asyncio.current_task()}:
             task.cancel()
         return sites[-1]

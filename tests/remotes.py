@@ -255,11 +255,11 @@ class Talk:
         )
 
     def __enter__(self) -> Talk:
-        threading.Thread(target=self.connection.read, daemon=True).start()
+        threading.Thread(target=self.connection.read_to_end, daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.connection.silence()
+        self.connection.suppress_report()
         self.connection.close()
 
     def greet(self) -> Talk:

@@ -3,7 +3,7 @@
 import gc
 import sys
 
-from mcpagg_runtime.stdio.standard import complain, open_standard_files
+from mcpagg_runtime.stdio.standard import open_standard_files, print_error
 
 
 def main() -> int:
@@ -15,7 +15,7 @@ def main() -> int:
 
         return run()
     except KeyboardInterrupt:
-        complain("interrupted")
+        print_error("interrupted")
         return 130
 
 

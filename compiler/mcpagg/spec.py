@@ -13,7 +13,7 @@ from glob import escape
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from mcpagg_runtime.launch.launch import Launch, Location, mentioned_by_all, prepare
+from mcpagg_runtime.launch.launch import Launch, Launches, Location
 
 Transport = Literal["stdio", "sse", "streamable-http"]
 
@@ -226,12 +226,7 @@ class ProxySpec:
     ) -> dict[str, Launch]:
         """Return what a start of each of these servers is made of, by its name.
 
-        `minimal` and what is raised are as in `prepare`.
+        `minimal` and what is raised are as in `Launches`.
         """
-        rows, folder = self.rows, str(self.folder)
-        mentioned = mentioned_by_all(rows)
-        return {
-            name: prepare(name, rows, environ, folder, minimal, mentioned)
-            for name in rows
-            if name in names
-        }
+        launches = Launches(self.rows, environ, str(self.folder), minimal)
+        return {name: launches.prepare(name) for name in launches.rows if name in names}

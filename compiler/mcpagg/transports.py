@@ -114,11 +114,11 @@ class _Auth(httpx2.Auth):
             _bear(request, token)
         response = yield request
         if response.status_code == UNAUTHORIZED and self._login is not None:
-            _bear(request, await run_sync(self._login.renewed, token, self._where))
+            _bear(request, await run_sync(self._login.refreshed, token, self._where))
             response = yield request
         scope = lacking_scope(response.headers) if response.status_code == FORBIDDEN else ""
         if scope and token is not None and self._login is not None:
-            raise self._login.lacking(scope, self._where)
+            raise self._login.lacks_scope(scope, self._where)
         if response.status_code in (UNAUTHORIZED, FORBIDDEN):
             what = refused(response.status_code, self._where, dict(response.headers))
             raise RemoteFault(what, response.status_code)

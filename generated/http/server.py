@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py --name http --serve stdio,http
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:5e8395b55d63c72d0f02d94aaf00910b207ef916e3fe73a4be594130fba6c3a2 (mcpagg 0.1.0; without launch.urls, remote, routing.composite, servers.masking)
+#   runtime:  sha256:6aea9c2d8cc693cdd93bba1607e7402c911ebc3e489ed917ee65812e852fd220 (mcpagg 0.1.0; without launch.urls, remote, routing.composite, servers.masking)
 
 import sys
 
@@ -194,7 +194,7 @@ class Embedded:
         return spec
 
     def create_module(self, spec):
-        pass
+        return
 
     def exec_module(self, module):
         _, _, own = module.__name__.partition(".")
@@ -207,7 +207,7 @@ class Embedded:
     def _run(self, own, names):
         names["__file__"] = file = self.names["__file__"]
         code = compile(self.texts[own], file, "exec", dont_inherit=True)
-        code = _further_down(code, self._line(own) - 1)
+        code = _with_line_offset(code, self._line(own) - 1)
         try:
             exec(code, names)
         except (ImportError, OSError):
@@ -227,9 +227,10 @@ class Embedded:
         return self.lines[own]
 
 
-def _further_down(code, lines):
+def _with_line_offset(code, lines):
     inner = [
-        _further_down(one, lines) if type(one) is type(code) else one for one in code.co_consts
+        _with_line_offset(const, lines) if type(const) is type(code) else const
+        for const in code.co_consts
     ]
     return code.replace(co_firstlineno=code.co_firstlineno + lines, co_consts=tuple(inner))
 
@@ -261,7 +262,7 @@ def is_capable(declared):
     return type(declared) is dict and any(type(declared.get(name)) is dict for name in names)
 
 
-def spoken(asked):
+def negotiated_version(asked):
     return asked if isinstance(asked, str) and asked in LEGACY_VERSIONS else LEGACY_VERSIONS[0]
 
 
@@ -270,7 +271,7 @@ def version_of(children):
     return f"{sum([int(digest, 16) for digest in digests]) & 0xFFFFFFFFFFFF:012x}"
 
 
-def introduction(version, capabilities, info, instructions):
+def initialize_result(version, capabilities, info, instructions):
     words = f',"instructions":{quote(instructions)}' if instructions else ""
     head = f'{{"protocolVersion":{quote(version)},"capabilities":{capabilities}'
     return f'{head},"serverInfo":{info}{words}}}'
@@ -303,6 +304,26 @@ def list_result(member, items):
     return f'{{"{member}":[{",".join(items)}]}}'
 
 
+# start/handover.py
+import sys
+
+INTERRUPT = 2
+ENDING = (1, 2, 15) if sys.platform != "win32" else (2, 15, 21)
+HEAD_START_SECONDS = 0.02
+LOG_DIRECTORY = "MCP_PROXY_LOG_DIRECTORY_PATH"
+ABOVE = "MCPAGG_ABOVE"
+LOG_LEVEL = "MCP_PROXY_LOG_LEVEL"
+
+
+class Handover:
+    def __init__(self):
+        self.initialize_line = b""
+        self.initialized = False
+        self.unprocessed = b""
+        self.unwritten = b""
+        self.at_end = False
+
+
 # start/main.py
 import sys
 
@@ -331,45 +352,41 @@ except ImportError:
 LONG = 1 << 16
 
 
-class Prepared:
-    def __init__(self, tables):
+class StaticAnswers:
+    def __init__(self, tables, handover):
         self.tables = tables
-        self.opening = Opening()
+        self.handover = handover
         self.children, _ = scan(tables["children"], 0)
         self.options, _ = scan(tables["options"], 0)
         self.lists, _ = scan(tables["lists"], 0)
         self.spelling = spelling_for(self.options["names"], None)
         self.capable = False
 
-    def may_serve(self):
+    def can_serve(self):
         needs = [name for facts in self.children.values() for name in facts.get("needs", ())]
         return all(is_set(name) for name in needs) and not is_set(ABOVE)
 
     def serve(self):
-        opening = self.opening
-        try:
-            while not (opening.owed or opening.ended):
-                line, end, rest = opening.unanswered.partition(b"\n")
-                answer = self.answer(line) if end else self._more(line)
-                if answer is None:
-                    break
-                if end:
-                    opening.unanswered = rest
-                if answer:
-                    opening.owed = answer
-                    opening.owed = answer[write(1, answer) :]
-        except OSError:
-            return opening
-        return opening
+        handover = self.handover
+        while not (handover.unwritten or handover.at_end):
+            line, end, rest = handover.unprocessed.partition(b"\n")
+            answer = self.answer(line) if end else self._more(line)
+            if answer is None:
+                break
+            if end:
+                handover.unprocessed = rest
+            if answer:
+                handover.unwritten = answer
+                handover.unwritten = answer[write(1, answer) :]
 
     def _more(self, line):
-        opening = self.opening
-        wants_servers = opening.initialized and self.options["start"] == "eager"
-        if len(line) > LONG or (wants_servers and not says_more(HEAD_START_SECONDS)):
+        handover = self.handover
+        wants_servers = handover.initialized and self.options["start"] == "eager"
+        if len(line) > LONG or (wants_servers and not has_input(HEAD_START_SECONDS)):
             return None
         data = read(0, LONG)
-        opening.unanswered += data
-        opening.ended = not data
+        handover.unprocessed += data
+        handover.at_end = not data
         return b""
 
     def answer(self, line):
@@ -384,7 +401,7 @@ class Prepared:
         if "id" not in message:
             if method != "notifications/initialized":
                 return None
-            self.opening.initialized = True
+            self.handover.initialized = True
             return b""
         identifier = message["id"]
         if type(method) is not str or type(params) is not dict:
@@ -394,31 +411,31 @@ class Prepared:
         result = self._result(line, method, params)
         if result is None:
             return None
-        shown = quote(identifier) if type(identifier) is str else str(identifier)
-        return f'{{"jsonrpc":"2.0","id":{shown},"result":{result}}}\n'.encode()
+        id_text = quote(identifier) if type(identifier) is str else str(identifier)
+        return f'{{"jsonrpc":"2.0","id":{id_text},"result":{result}}}\n'.encode()
 
     def _result(self, line, method, params):
         if method == "initialize":
-            self.opening.hello = line
+            self.handover.initialize_line = line
             about = params.get("clientInfo")
             name = about.get("name") if type(about) is dict else None
             self.spelling = spelling_for(self.options["names"], name)
             self.capable = is_capable(params.get("capabilities"))
-            return self._introduction(spoken(params.get("protocolVersion")))
+            return self._initialize_result(negotiated_version(params.get("protocolVersion")))
         if params:
             return None
         if method == "ping":
             return "{}"
         return self._list(*self.lists[method]) if method in self.lists else None
 
-    def _introduction(self, version):
+    def _initialize_result(self, version):
         tables = self.tables
         info = f'{{"name":{quote(tables["name"])},"version":"{version_of(self.children)}"}}'
-        words = "\n\n".join(scan(tables["instructions"], 0)[0])
-        return introduction(version, tables["capabilities"], info, words)
+        instructions = "\n\n".join(scan(tables["instructions"], 0)[0])
+        return initialize_result(version, tables["capabilities"], info, instructions)
 
     def _list(self, kind, member, key, label):
-        shown = []
+        items = []
         column = 1 if self.spelling == "portable" else 0
         routes, _ = scan(self.tables[kind], 0)
         for server, rows in routes.items():
@@ -427,8 +444,8 @@ class Prepared:
             hidden = () if self.capable else facts.get("conditional", ())
             for own, names, head, tail in cut_list(text, key, label, server, rows):
                 if own not in hidden:
-                    shown.append(head + quote(names[column]) + tail)
-        return list_result(member, shown)
+                    items.append(head + quote(names[column]) + tail)
+        return list_result(member, items)
 
 
 def is_set(name):
@@ -436,42 +453,27 @@ def is_set(name):
     return name.encode() in known if POSIX else name.upper() in map(str.upper, known)
 
 
-def leave_at_once(number):
+def exit_on_signal(number):
     on_signal(number, (lambda *_: _exit(0)) if POSIX else SIG_DFL)
 
 
 def main(tables, file):
-    opening = Opening()
+    on_signal(INTERRUPT, SIG_DFL)
+    handover = Handover()
     if len(sys.argv) == 1 and "profiles" not in tables and not isatty(0):
-        prepared = Prepared(tables)
-        if prepared.may_serve():
-            for number in ENDING:
-                leave_at_once(number)
-            opening = prepared.serve()
-            if opening.ended and not opening.unanswered:
-                _exit(0)
-    from _mcpagg_5e8395b5.stdio.stdio import run
+        try:
+            static = StaticAnswers(tables, handover)
+            if static.can_serve():
+                for number in ENDING:
+                    exit_on_signal(number)
+                static.serve()
+        except Exception:
+            pass
+        if handover.at_end and not handover.unprocessed:
+            _exit(0)
+    from _mcpagg_6aea9c2d.stdio.stdio import run
 
-    run(tables, file, opening)
-
-
-# start/opening.py
-import sys
-
-ENDING = (1, 2, 15) if sys.platform != "win32" else (2, 15, 21)
-HEAD_START_SECONDS = 0.02
-LOG_DIRECTORY = "MCP_PROXY_LOG_DIRECTORY_PATH"
-ABOVE = "MCPAGG_ABOVE"
-LOG_LEVEL = "MCP_PROXY_LOG_LEVEL"
-
-
-class Opening:
-    def __init__(self):
-        self.hello = b""
-        self.initialized = False
-        self.unanswered = b""
-        self.owed = b""
-        self.ended = False
+    run(tables, file, handover)
 
 
 # start/values.py
@@ -507,20 +509,20 @@ def string_at(text, index):
 
 
 # start/waiting.py
-LOOK_AGAIN_SECONDS = 0.001
+POLL_SECONDS = 0.001
 
 
-def says_more(seconds):
+def has_input(seconds):
     try:
         from select import POLLIN, poll
     except ImportError:
-        return holds_more(seconds)
+        return pipe_has_input(seconds)
     waiting = poll()
     waiting.register(0, POLLIN)
     return bool(waiting.poll(seconds * 1000))
 
 
-def holds_more(seconds):
+def pipe_has_input(seconds):
     from _winapi import PeekNamedPipe
     from msvcrt import get_osfhandle
     from time import monotonic, sleep
@@ -531,7 +533,7 @@ def holds_more(seconds):
         while not PeekNamedPipe(pipe)[0]:
             if monotonic() >= end:
                 return False
-            sleep(LOOK_AGAIN_SECONDS)
+            sleep(POLL_SECONDS)
     except BrokenPipeError:
         return True
     except OSError:
@@ -542,8 +544,8 @@ def holds_more(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_5e8395b5.plan.plan import Plan
-    from _mcpagg_5e8395b5.tool.aggregator import aggregator_of
+    from _mcpagg_6aea9c2d.plan.plan import Plan
+    from _mcpagg_6aea9c2d.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -568,7 +570,7 @@ from ..messages.protocol import (
  VERSION_KEY,
 )
 from ..plan.addresses import Addresses, uris_of
-from ..start.greeting import introduction, list_result
+from ..start.greeting import initialize_result, list_result
 from ..start.values import quote
 LIST_MILLISECONDS = 3_600_000
 
@@ -624,7 +626,9 @@ class Answers:
   if method == "initialize":
    client.introduce(message)
    plan = self.plan
-   about = introduction(client.version, plan.capabilities, plan.info, plan.instructions)
+   about = initialize_result(
+    client.version, plan.capabilities, plan.info, plan.instructions
+   )
    return result(identifier, about)
   if method == "ping":
    return result(identifier, "{}")
@@ -634,7 +638,7 @@ class Answers:
    refusal = error(INVALID_PARAMS, "Unknown cursor: the list has one page")
    return failure(message.id_text, refusal)
   catalogue = self._lists[message.method or ""]
-  told = self.addresses().told if self._hands_out(catalogue) else None
+  told = self.addresses().exposed_uri if self._hands_out(catalogue) else None
   member, texts = catalogue.kind.member, catalogue.texts(client, told)
   if not client.is_modern:
    return result(message.id_text, list_result(member, texts))
@@ -709,8 +713,8 @@ from ..start.greeting import (
  LEGACY_VERSIONS,
  RELAYED,
  is_capable,
+ negotiated_version,
  spelling_for,
- spoken,
 )
 from ..start.values import quote
 
@@ -764,7 +768,7 @@ class Client:
   self.initialized = True
   self.starter = self
  def introduce(self, message):
-  self.version = spoken(message.params.get("protocolVersion"))
+  self.version = negotiated_version(message.params.get("protocolVersion"))
   text = message.params_text
   given, _ = members(text)
   self._present(text, given.get("clientInfo"), given.get("capabilities"))
@@ -840,7 +844,7 @@ from ..messages.protocol import (
  SERVER_MARK,
  TASKS,
 )
-from ..plan.uri_templates import lies_in
+from ..plan.uri_templates import is_within
 from ..start.values import quote
 _CHECKED = ("message", "mode", "tools")
 
@@ -914,7 +918,7 @@ class Clients:
 
 def _watches(client, server, uri):
  watched = [one for owner, one in client.watched.values() if owner == server]
- return type(uri) is str and any(lies_in(uri, one) for one in watched)
+ return type(uri) is str and any(is_within(uri, one) for one in watched)
 
 def inability(client, message):
  method = message.method or ""
@@ -1059,12 +1063,12 @@ def _literally(name):
 import hmac
 from ..http.exchange import Refused, plain_path
 from ..launch.variables import MissingVariable, resolve
-from ..start.opening import LOG_LEVEL
+from ..start.handover import LOG_LEVEL
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 3006
 DEFAULT_PATH = "/mcp"
-TAKEN_PATHS = frozenset({"/sse", "/messages", "/health"})
+RESERVED_PATHS = frozenset({"/sse", "/messages", "/health"})
 TOKEN = "MCP_PROXY_AUTH_TOKEN"
 ALLOWED_HOSTS = "MCP_PROXY_ALLOWED_HOSTS"
 MAXIMUM_BODY = "MCP_PROXY_MAX_BODY_BYTES"
@@ -1084,18 +1088,18 @@ class Settings:
  def __init__(
   self, plan, environ, given={}
  ):
-  said = {**(plan.options.http or {}), **given}
-  host = said.get("host") or environ.get("HOST") or DEFAULT_HOST
+  config = {**(plan.options.http or {}), **given}
+  host = config.get("host") or environ.get("HOST") or DEFAULT_HOST
   self.host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-  self.port = _port(said.get("port", environ.get("PORT") or DEFAULT_PORT))
-  path = said.get("path") or environ.get("MCP_PROXY_PATH") or DEFAULT_PATH
+  self.port = _port(config.get("port", environ.get("PORT") or DEFAULT_PORT))
+  path = config.get("path") or environ.get("MCP_PROXY_PATH") or DEFAULT_PATH
   self.path = plain_path(path)
-  if not path.startswith("/") or self.path in TAKEN_PATHS:
-   taken = ", ".join(sorted(TAKEN_PATHS))
+  if not path.startswith("/") or self.path in RESERVED_PATHS:
+   taken = ", ".join(sorted(RESERVED_PATHS))
    raise BadSetting(
     f"the path {path!r} cannot be used: write one as /mcp or /, none of {taken}"
    )
-  self.token = _token(said.get("token"), environ)
+  self.token = _token(config.get("token"), environ)
   named = [name.strip().lower() for name in environ.get(ALLOWED_HOSTS, "").split(",")]
   bound = [] if is_wildcard(self.host) else [self.host.lower()]
   self.hosts = LOCAL_NAMES.union(host_of(name) or name for name in (*named, *bound) if name)
@@ -1105,7 +1109,7 @@ class Settings:
   self.maximum_body = int(limit)
   self.is_verbose = environ.get(LOG_LEVEL) == "debug"
   self.ends_with_clients = (
-   said.get("type") == "sse" and environ.get("KEEP_SERVER_OPEN") != "1"
+   config.get("type") == "sse" and environ.get("KEEP_SERVER_OPEN") != "1"
   )
  def check_address(self):
   if not self.token and not is_local(self.host):
@@ -1122,7 +1126,7 @@ class Guard:
   size = sum(len(name) + len(value) for name, value in exchange.headers)
   if size > MAXIMUM_HEADER_BYTES or len(exchange.headers) > MAXIMUM_HEADERS:
    raise Refused(431, "The headers are too large", headers={"connection": "close"})
-  hosts, origins = exchange.all("host"), exchange.all("origin")
+  hosts, origins = exchange.header_values("host"), exchange.header_values("origin")
   if len(hosts) != 1 or not self._is_ours(host_of(hosts[0]), exchange):
    raise Refused(403, "Host is not a name of this server; see MCP_PROXY_ALLOWED_HOSTS")
   for origin in origins:
@@ -1145,15 +1149,15 @@ class Guard:
   at = server[0].lower() if server is not None and server[1] is not None else ""
   return bool(name) and name == at
  def check_token(self, exchange):
-  if self.is_open_to(exchange):
+  if self.is_authorized(exchange):
    return
   if self._token:
    refusal = {"www-authenticate": "Bearer"}
    raise Refused(401, "A bearer token is needed", headers=refusal)
   raise Refused(403, f"Others can reach this address: set {TOKEN} where it is served")
- def is_open_to(self, exchange):
+ def is_authorized(self, exchange):
   if not self._token:
-   return _came_locally(exchange)
+   return _is_local_request(exchange)
   scheme, _, token = exchange.header("authorization").partition(" ")
   given = token.strip().encode("latin-1")
   return scheme.lower() == "bearer" and hmac.compare_digest(given, self._token)
@@ -1167,7 +1171,7 @@ def preflight(exchange):
   "access-control-max-age": "600",
  }
 
-def _came_locally(exchange):
+def _is_local_request(exchange):
  server = exchange.server
  return server is not None and (server[1] is None or is_local(server[0]))
 
@@ -1190,8 +1194,8 @@ def _is_loopback(host):
  parts = host.removeprefix("::ffff:").split(".")
  return len(parts) == 4 and parts[0] == "127" and all(part.isdigit() for part in parts)
 
-def _port(said):
- text = str(said)
+def _port(config):
+ text = str(config)
  if not (text.isascii() and text.isdigit() and int(text) < 1 << 16):
   raise BadSetting(f"the port {text!r} is not a number from 0 to 65535")
  return int(text)
@@ -1219,19 +1223,19 @@ from time import monotonic, time
 from ..http.access import BadSetting, Guard, Settings, preflight
 from ..http.bridge import Bridge, CannotStart
 from ..http.endpoints import POST_PATH, STREAM_PATH, Endpoints, Stateless
-from ..http.exchange import Exchange, Gone, Refused
+from ..http.exchange import Disconnected, Exchange, Refused
 from ..http.sessions import Sessions
 from ..launch.platforms import own_folder
 from ..messages.jsontext import obj
 from ..messages.printable import where
 from ..messages.protocol import INTERNAL_ERROR
 from ..plan.plan import Plan
-from ..start.opening import ENDING, LOG_DIRECTORY
+from ..start.handover import ENDING, LOG_DIRECTORY
 from ..start.values import quote
 from ..stdio.log_file import open_log
-from ..stdio.standard import complain
+from ..stdio.standard import print_error
 HEALTH_PATH = "/health"
-LOOK_AFTER_SECONDS = 60.0
+MAINTENANCE_SECONDS = 60.0
 GRACE_SECONDS = 5.0
 GOODBYE = "the server is stopping"
 _APPLICATIONS = {}
@@ -1241,7 +1245,7 @@ async def serve_asgi(
  try:
   app = application(tables, file, begins=scope["type"] == "lifespan")
  except BadSetting as problem:
-  complain(f"{tables['name']}: {problem}")
+  print_error(f"{tables['name']}: {problem}")
   if scope["type"] == "lifespan":
    await receive()
    await send({"type": "lifespan.startup.failed", "message": str(problem)})
@@ -1282,32 +1286,34 @@ class HttpApp:
   folder,
   settings,
   log=None,
-  emptied=lambda: None,
+  on_last_client_left=lambda: None,
  ):
   self._plan = plan
   self._folder = folder
   self._settings = settings
-  self._emptied = emptied if settings.ends_with_clients else lambda: None
+  self._on_last_client_left = (
+   on_last_client_left if settings.ends_with_clients else lambda: None
+  )
   self._log = log
   self._guard = Guard(settings)
-  self._open = 0
+  self._active = 0
   self.stopping = False
   self._has_lifespan = False
   self._handlers = {}
   self._stopped = asyncio.Event()
   self._idle = asyncio.Event()
   self._idle.set()
-  self._served = None
+  self._service = None
   self._starting = asyncio.Lock()
  async def __call__(self, scope, receive, send):
   if scope["type"] == "lifespan":
-   await self._live(receive, send)
+   await self._run_lifespan(receive, send)
   elif scope["type"] == "http":
    exchange = Exchange(scope, receive, send, self._settings.maximum_body)
-   await self._answer(exchange)
+   await self._respond(exchange)
   elif scope["type"] == "websocket":
    await send({"type": "websocket.close", "code": 1003})
- async def _live(self, receive, send):
+ async def _run_lifespan(self, receive, send):
   await receive()
   self._has_lifespan = True
   try:
@@ -1321,19 +1327,21 @@ class HttpApp:
   await send({"type": "lifespan.shutdown.complete"})
  async def start(self):
   async with self._starting:
-   if self._served is None:
+   if self._service is None:
     bridge = Bridge(self._plan, self._folder, self._log)
-    self._served = _Served(bridge, self._emptied)
-    self._heed_signals()
-   return self._served
- def _heed_signals(self):
+    self._service = _Service(bridge, self._on_last_client_left)
+    self._handle_signals()
+   return self._service
+ def _handle_signals(self):
   if threading.current_thread() is not threading.main_thread():
    return
   loop = asyncio.get_running_loop()
-  def heed(number, frame):
+  def on_signal(number, frame):
    handler = self._handlers[number]
    is_handled = callable(handler)
-   then = partial(handler, number, frame) if is_handled else partial(_die_of, number)
+   then = (
+    partial(handler, number, frame) if is_handled else partial(_default_action, number)
+   )
    if not (self.stopping or loop.is_closed()):
     if not (self._has_lifespan and is_handled):
      loop.call_soon_threadsafe(self._stop_before, then)
@@ -1344,11 +1352,11 @@ class HttpApp:
    handler = signal.getsignal(number)
    if callable(handler) or handler is signal.SIG_DFL:
     self._handlers[number] = handler
-    signal.signal(number, heed)
-  self._heed = heed
- def _heed_no_signals(self):
+    signal.signal(number, on_signal)
+  self._handler = on_signal
+ def _restore_signals(self):
   for number, handler in self._handlers.items():
-   if signal.getsignal(number) is self._heed:
+   if signal.getsignal(number) is self._handler:
     signal.signal(number, handler)
  def _stop_before(self, then):
   self.begin_to_stop()
@@ -1357,91 +1365,91 @@ class HttpApp:
  def begin_to_stop(self):
   if not self.stopping:
    self.stopping = True
-   self._ending = asyncio.ensure_future(self._wind_down())
- async def _wind_down(self):
-  if self._served is None:
+   self._ending = asyncio.ensure_future(self._drain())
+ async def _drain(self):
+  if self._service is None:
    self._stopped.set()
    return
-  served = self._served
-  await served.bridge.end_subscriptions()
-  for session in served.sessions:
-   session.part(GOODBYE)
+  service = self._service
+  await service.bridge.end_subscriptions()
+  for session in service.sessions:
+   session.drain(GOODBYE)
   with suppress(asyncio.TimeoutError):
    await asyncio.wait_for(self._idle.wait(), GRACE_SECONDS)
-  for session in served.sessions:
-   await served.sessions.end(session, GOODBYE)
-  served.stateless.end(GOODBYE)
+  for session in service.sessions:
+   await service.sessions.end(session, GOODBYE)
+  service.stateless.end(GOODBYE)
   with suppress(asyncio.TimeoutError):
    await asyncio.wait_for(self._idle.wait(), GRACE_SECONDS)
   self._stopped.set()
  async def stop(self):
   self.begin_to_stop()
   await self._stopped.wait()
-  if self._served is not None:
-   served, self._served = self._served, None
-   await served.close()
-   self._heed_no_signals()
- async def _answer(self, exchange):
+  if self._service is not None:
+   service, self._service = self._service, None
+   await service.close()
+   self._restore_signals()
+ async def _respond(self, exchange):
   began = monotonic()
-  self._open += 1
+  self._active += 1
   self._idle.clear()
   try:
-   await self._carry_out(exchange)
-  except Gone:
+   await self._handle(exchange)
+  except Disconnected:
    pass
   except Refused as refusal:
    await self._refuse(exchange, refusal)
   except Exception as fault:
-   complain(f"{self._plan.name}: internal fault: {where(fault)}")
+   print_error(f"{self._plan.name}: internal fault: {where(fault)}")
    text = f"Internal fault: {where(fault)}"
    await self._refuse(exchange, Refused(500, text, INTERNAL_ERROR))
   finally:
-   self._open -= 1
-   if not self._open:
+   self._active -= 1
+   if not self._active:
     self._idle.set()
    if self._log is not None and self._settings.is_verbose:
-    self._note(self._log, exchange, monotonic() - began)
+    self._log_request(self._log, exchange, monotonic() - began)
  async def _refuse(self, exchange, refusal):
   if not exchange.status:
-   with suppress(Gone):
+   with suppress(Disconnected):
     await exchange.respond(refusal.status, refusal.body, refusal.headers)
- async def _carry_out(self, exchange):
+ async def _handle(self, exchange):
   self._guard.check_origin(exchange)
   if exchange.method == "OPTIONS":
    await exchange.respond(204, headers=preflight(exchange))
    return
   if exchange.path == HEALTH_PATH:
-   await self._tell_health(exchange)
+   await self._respond_health(exchange)
    return
   self._guard.check_token(exchange)
   if self.stopping:
    headers = {"retry-after": "1", "connection": "close"}
    raise Refused(503, "The server is stopping", headers=headers)
   try:
-   await self._route(exchange, self._served or await self.start())
+   await self._route(exchange, self._service or await self.start())
   except CannotStart as problem:
    raise Refused(503, f"The server cannot start: {problem}") from None
- async def _route(self, exchange, served):
+ async def _route(self, exchange, service):
   is_mounted_there = bool(exchange.root) and exchange.path == "/"
   if exchange.path == self._settings.path or is_mounted_there:
-   await served.endpoints.answer(exchange)
+   await service.endpoints.answer(exchange)
   elif exchange.path in (STREAM_PATH, POST_PATH):
-   await served.endpoints.answer_older(exchange)
+   await service.endpoints.answer_sse(exchange)
   else:
    raise Refused(404, f"The endpoint is {exchange.root}{self._settings.path}")
- async def _tell_health(self, exchange):
+ async def _respond_health(self, exchange):
   about = {"status": quote("stopping" if self.stopping else "ok")}
-  if self._served is not None and self._guard.is_open_to(exchange):
+  if self._service is not None and self._guard.is_authorized(exchange):
    states = {
     profile: obj({name: quote(state) for name, state in servers.items()})
-    for profile, servers in self._served.bridge.states().items()
+    for profile, servers in self._service.bridge.states().items()
    }
    about["servers"] = states.pop(None)
    if profiles := {name: text for name, text in states.items() if name is not None}:
     about["profiles"] = obj(profiles)
-   about["sessions"] = str(len(self._served.sessions))
+   about["sessions"] = str(len(self._service.sessions))
   await exchange.respond(503 if self.stopping else 200, obj(about).encode())
- def _note(self, log, exchange, seconds):
+ def _log_request(self, log, exchange, seconds):
   line = obj(
    time=f"{time():.3f}",
    method=quote(exchange.method),
@@ -1451,29 +1459,29 @@ class HttpApp:
   )
   log.send(line.encode("ascii") + b"\n")
 
-def _die_of(number):
+def _default_action(number):
  signal.signal(number, signal.SIG_DFL)
  signal.raise_signal(number)
 
-class _Served:
- def __init__(self, bridge, emptied):
+class _Service:
+ def __init__(self, bridge, on_last_client_left):
   self.bridge = bridge
   self.sessions = Sessions(bridge)
   self.stateless = Stateless(bridge)
-  self.endpoints = Endpoints(bridge, self.sessions, self.stateless, emptied)
+  self.endpoints = Endpoints(bridge, self.sessions, self.stateless, on_last_client_left)
   self._over = asyncio.Event()
-  self._looking_after = asyncio.ensure_future(self._look_after())
- async def _look_after(self):
+  self._maintenance = asyncio.ensure_future(self._maintain())
+ async def _maintain(self):
   try:
    while not self._over.is_set():
     with suppress(asyncio.TimeoutError):
-     await asyncio.wait_for(self._over.wait(), LOOK_AFTER_SECONDS)
+     await asyncio.wait_for(self._over.wait(), MAINTENANCE_SECONDS)
     await self.sessions.end_idle()
   finally:
    await self.bridge.close()
  async def close(self):
   self._over.set()
-  await self._looking_after
+  await self._maintenance
 """,
     "http.bridge": r"""
 import asyncio
@@ -1505,12 +1513,12 @@ class Bridge:
   self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="mcpagg-http")
   self._audience = Client("spec")
   self._audience.introduce(request(0, "initialize", obj(capabilities=_SHARED)))
-  self._served = {}
+  self._services = {}
   self._receivers = {}
   self._connected = {}
-  self._serving(None)
- def _serving(self, profile):
-  if profile not in self._served:
+  self._service_for(None)
+ def _service_for(self, profile):
+  if profile not in self._services:
    plan = self._plan
    if plan.profiles:
     plan = narrowed(plan, profile)
@@ -1518,22 +1526,22 @@ class Bridge:
    if start_fault(answers, self._folder):
     raise CannotStart("why is on its standard error")
    engine = Engine(answers, self._folder, self._log)
-   self._served[profile] = answers, engine
-  return self._served[profile]
- def _serving_sender(self, message):
+   self._services[profile] = answers, engine
+  return self._services[profile]
+ def _service_of(self, message):
   if not self._plan.profiles:
-   return self._serving(None)
-  return self._serving(profile_for(self._plan, client_name(message)))
+   return self._service_for(None)
+  return self._service_for(profile_for(self._plan, client_name(message)))
  def tool(self, message, name):
-  return self._serving_sender(message)[0].catalogues["tools"].find(name)
+  return self._service_of(message)[0].catalogues["tools"].find(name)
  def client(self, receive):
   client = Client(self._plan.options.names)
   client.audience = self._audience
   self._receivers[client] = receive
   return client
- async def take(self, client, messages):
+ async def forward(self, client, messages):
   if client not in self._connected:
-   _, engine = self._serving_sender(messages[0])
+   _, engine = self._service_of(messages[0])
    sink = _Sink(asyncio.get_running_loop(), self._receivers.pop(client))
    def begin():
     engine.connect(client, sink)
@@ -1546,10 +1554,10 @@ class Bridge:
   await begun
   await self._run_in_thread(engine.take, client, [*messages])
  async def attend(self, client, identifiers):
-  await self._tell(client, lambda core: core.attend(client, identifiers))
+  await self._bring(client, lambda core: core.attend(client, identifiers))
  async def unattend(self, client, identifiers):
-  await self._tell(client, lambda core: core.unattend(client, identifiers))
- async def _tell(self, client, event):
+  await self._bring(client, lambda core: core.unattend(client, identifiers))
+ async def _bring(self, client, event):
   if client in self._connected:
    engine, begun = self._connected[client]
    await begun
@@ -1567,14 +1575,14 @@ class Bridge:
   return await self._run_in_thread(read_messages, line, True)
  def states(self):
   return {
-   profile: {name: one.state for name, one in engine.core.router.servers.items()}
-   for profile, (_, engine) in self._served.items()
+   profile: {name: server.state for name, server in engine.core.router.servers.items()}
+   for profile, (_, engine) in self._services.items()
   }
  async def end_subscriptions(self):
-  for _, engine in self._served.values():
+  for _, engine in self._services.values():
    await self._run_in_thread(engine.end_subscriptions)
  async def close(self):
-  closing = [self._run_in_thread(engine.close) for _, engine in self._served.values()]
+  closing = [self._run_in_thread(engine.close) for _, engine in self._services.values()]
   await asyncio.gather(*closing)
   self._threads.shutdown(wait=False)
  async def _run_in_thread(self, work, *arguments):
@@ -1598,8 +1606,14 @@ class _Sink:
 from urllib.parse import parse_qs
 from urllib.parse import quote as encode
 from ..http.exchange import EVENTS, JSON, Refused
-from ..http.outgoing import KEEP_ALIVE_SECONDS, Outgoing, event
-from ..http.streams import MAXIMUM_REPLAY_BYTES, PRIMED_VERSION, lost
+from ..http.streams import (
+ KEEP_ALIVE_SECONDS,
+ MAXIMUM_REPLAY_BYTES,
+ PRIMED_VERSION,
+ ResponseWriter,
+ event,
+ failed_answer,
+)
 from ..messages.jsontext import Malformed, NotAnObject, obj
 from ..messages.param_headers import MARK, mismatch
 from ..messages.protocol import (
@@ -1632,11 +1646,16 @@ STATUS_OF = {
 
 class Endpoints:
  def __init__(
-  self, bridge, sessions, stateless, emptied):
+  self,
+  bridge,
+  sessions,
+  stateless,
+  on_last_client_left,
+ ):
   self._bridge = bridge
   self._sessions = sessions
   self._stateless = stateless
-  self._emptied = emptied
+  self._on_last_client_left = on_last_client_left
  async def answer(self, exchange):
   version = exchange.header(VERSION_HEADER)
   legacy = version in ("", *LEGACY_VERSIONS)
@@ -1647,7 +1666,7 @@ class Endpoints:
    await self._sessions.end(self._sessions.find(exchange.header(SESSION_HEADER)))
    await exchange.respond(204)
   else:
-   messages, batch = await self._posted(exchange)
+   messages, batch = await self._read_post(exchange)
    first = messages[0]
    enveloped = first.method != "initialize" and first.is_enveloped
    if not legacy or (enveloped and not version):
@@ -1667,24 +1686,24 @@ class Endpoints:
   if batch and session.client.version != BATCH_VERSION:
    raise Refused(400, f"Only version {BATCH_VERSION} has batches")
   if not requests:
-   await self._take(session, messages)
+   await self._forward(session, messages)
    await exchange.respond(202)
    return
-  outgoing = Outgoing(exchange, batch=batch)
-  stream = session.open_answer(outgoing, requests)
+  writer = ResponseWriter(exchange, batch=batch)
+  stream = session.open_answer(writer, requests)
   try:
-   await self._take(session, messages)
+   await self._forward(session, messages)
   except BaseException:
    session.forget(stream)
    raise
   resumes = session.client.version >= PRIMED_VERSION and EVENTS in exchange.header("accept")
   patience = STREAM_AFTER_SECONDS if resumes else KEEP_ALIVE_SECONDS
-  stayed = await self._write(session, stream, outgoing, headers, patience)
+  stayed = await self._write(session, stream, writer, headers, patience)
   if headers and not stayed:
    await self._sessions.end(session)
- async def _take(self, session, messages):
-  messages = [*messages, *session.overtook(_requests(messages))]
-  await self._bridge.take(session.client, messages)
+ async def _forward(self, session, messages):
+  messages = [*messages, *session.early_cancellations(_requests(messages))]
+  await self._bridge.forward(session.client, messages)
   for message in messages:
    if message.method == CANCELLED:
     session.cancel(message)
@@ -1692,31 +1711,31 @@ class Endpoints:
   _check_events(exchange)
   session = self._sessions.find(exchange.header(SESSION_HEADER))
   last = exchange.header(LAST_EVENT_HEADER)
-  outgoing = Outgoing(exchange, EVENTS)
-  stream = session.resume(outgoing, last) if last else session.open_news(outgoing)
-  await self._tell_attendance(session, stream)
-  await self._write(session, stream, outgoing, {SESSION_HEADER: session.identifier})
+  writer = ResponseWriter(exchange, EVENTS)
+  stream = session.resume(writer, last) if last else session.open_standalone(writer)
+  await self._report_attendance(session, stream)
+  await self._write(session, stream, writer, {SESSION_HEADER: session.identifier})
  async def _write(
   self,
   session,
   stream,
-  outgoing,
+  writer,
   headers,
   patience=KEEP_ALIVE_SECONDS,
  ):
-  stayed = await outgoing.write(headers, stream.opening(session.client.version), patience)
+  stayed = await writer.write(headers, stream.opening(session.client.version), patience)
   session.touch()
-  await self._tell_attendance(session, stream)
-  if outgoing.has_overflowed:
+  await self._report_attendance(session, stream)
+  if writer.has_overflowed:
    await self._sessions.end(session, "the client does not read")
   return stayed
- async def _tell_attendance(self, session, stream):
+ async def _report_attendance(self, session, stream):
   async with session.attending:
-   if owed := session.owed(stream):
+   if pending := session.pending(stream):
     attended = stream.is_attended
     tell = self._bridge.attend if attended else self._bridge.unattend
-    await tell(session.client, owed)
- async def answer_older(self, exchange):
+    await tell(session.client, pending)
+ async def answer_sse(self, exchange):
   if exchange.path == STREAM_PATH:
    _check_method(exchange, ("GET",))
    await self._stream(exchange)
@@ -1724,11 +1743,11 @@ class Endpoints:
   _check_method(exchange, ("POST",))
   asked = parse_qs(exchange.query.decode("latin-1"))
   session = self._sessions.find(asked.get("session_id", [""])[0])
-  if not session.news.is_attended:
+  if not session.standalone.is_attended:
    raise Refused(404, "This session has no stream")
-  messages, _ = await self._posted(exchange)
-  session.expect(session.news, _requests(messages))
-  await self._take(session, messages)
+  messages, _ = await self._read_post(exchange)
+  session.add_pending(session.standalone, _requests(messages))
+  await self._forward(session, messages)
   await exchange.respond(202, b"Accepted", kind="text/plain")
  async def _stream(self, exchange):
   _check_events(exchange)
@@ -1736,14 +1755,14 @@ class Endpoints:
   place = f"{encode(exchange.root)}{POST_PATH}?session_id={session.identifier}"
   try:
    opening = event("endpoint", place.encode("ascii"))
-   outgoing = Outgoing(exchange, EVENTS)
-   session.open_news(outgoing)
-   await outgoing.write({}, opening)
+   writer = ResponseWriter(exchange, EVENTS)
+   session.open_standalone(writer)
+   await writer.write({}, opening)
   finally:
    await self._sessions.end(session)
    if not self._sessions:
-    self._emptied()
- async def _posted(self, exchange):
+    self._on_last_client_left()
+ async def _read_post(self, exchange):
   kind = exchange.header("content-type").partition(";")[0].strip().lower()
   if kind != JSON:
    raise Refused(415, f"Content-Type is not {JSON}", headers={"accept": JSON})
@@ -1777,22 +1796,22 @@ class Stateless:
    await exchange.respond(202)
    return
   self._check(exchange, message)
-  reply = Outgoing(exchange)
-  def receive(said):
-   reply.put(said)
-   if said.method is None:
+  reply = ResponseWriter(exchange)
+  def receive(message):
+   reply.put(message)
+   if message.method is None:
     reply.end()
   client = self._bridge.client(receive)
   self._replies[reply] = message.id_text, receive
   try:
-   await self._bridge.take(client, [message])
+   await self._bridge.forward(client, [message])
    await reply.write(status=lambda code: STATUS_OF.get(code, 200))
   finally:
    del self._replies[reply]
    await self._bridge.disconnect(client)
- def end(self, word):
+ def end(self, reason):
   for identifier, receive in self._replies.values():
-   receive(lost(identifier, word))
+   receive(failed_answer(identifier, reason))
  def _check(self, exchange, message):
   identifier = message.id_text
   meta = message.params.get("_meta")
@@ -1804,7 +1823,7 @@ class Stateless:
   name = message.params.get("name") if message.method == "tools/call" else None
   tool = self._bridge.tool(message, name) if type(name) is str else None
   listed = tool.listed(tool.exposed) if tool is not None and tool.names(MARK) else ""
-  if problem := mismatch(exchange.all, message, listed):
+  if problem := mismatch(exchange.header_values, message, listed):
    text = f"Header mismatch: {problem}"
    raise Refused(400, text, HEADER_MISMATCH, identifier=identifier)
   _check_version(exchange.header(VERSION_HEADER), identifier)
@@ -1834,7 +1853,9 @@ def _check_version(version, identifier):
   )
 
 def _requests(messages):
- return [one for one in messages if one.method is not None and one.id is not None]
+ return [
+  message for message in messages if message.method is not None and message.id is not None
+ ]
 """,
     "http.exchange": r"""
 import asyncio
@@ -1864,7 +1885,7 @@ class Refused(Exception):
   self.headers = headers
   self.body = failure(identifier, error(code, text, data)).line().rstrip()
 
-class Gone(Exception):
+class Disconnected(Exception):
  pass
 
 class Exchange:
@@ -1872,7 +1893,7 @@ class Exchange:
   self._limit = limit
   self.method = scope["method"]
   self.root = scope.get("root_path", "").rstrip("/")
-  self.path = plain_path(_below(self.root, scope["path"]))
+  self.path = plain_path(_path_below(self.root, scope["path"]))
   self.query = scope.get("query_string", b"")
   self.server = scope.get("server")
   self.headers = [
@@ -1885,14 +1906,14 @@ class Exchange:
   self._body = None
   self._receive = receive
   self._send = send
- def all(self, name):
+ def header_values(self, name):
   return [value for header, value in self.headers if header == name]
  def header(self, name):
   return next((value for header, value in self.headers if header == name), "")
  def accepts(self, kind):
-  wanted = ",".join(self.all("accept")) or "*/*"
-  ranges = [part.partition(";")[0].strip().lower() for part in wanted.split(",")]
-  return any(one in ranges for one in (kind, kind.partition("/")[0] + "/*", "*/*"))
+  accepted = ",".join(self.header_values("accept")) or "*/*"
+  ranges = [part.partition(";")[0].strip().lower() for part in accepted.split(",")]
+  return not {kind, kind.partition("/")[0] + "/*", "*/*"}.isdisjoint(ranges)
  async def body(self):
   if self._body is not None:
    return self._body
@@ -1910,7 +1931,7 @@ class Exchange:
   while True:
    message = await self._receive()
    if message["type"] == "http.disconnect":
-    raise Gone
+    raise Disconnected
    part = message.get("body", b"")
    size += len(part)
    is_read = not message.get("more_body", False)
@@ -1926,17 +1947,17 @@ class Exchange:
   text = f"The body is larger than {self._limit} bytes"
   return Refused(413, text, headers={} if is_read else {"connection": "close"})
  @contextmanager
- def leaving(self, then):
+ def on_disconnect(self, then):
   def left(task):
    if not (task.cancelled() or self._is_last):
     then()
-  leaving = asyncio.ensure_future(self._gone())
-  leaving.add_done_callback(left)
+  on_disconnect = asyncio.ensure_future(self._wait_for_disconnect())
+  on_disconnect.add_done_callback(left)
   try:
    yield
   finally:
-   leaving.cancel()
- async def _gone(self):
+   on_disconnect.cancel()
+ async def _wait_for_disconnect(self):
   while (await self._receive())["type"] != "http.disconnect":
    pass
  async def respond(
@@ -1952,7 +1973,9 @@ class Exchange:
    (name.encode("latin-1"), value.encode("latin-1"))
    for name, value in {**self.common, **headers}.items()
   ]
-  await self._say({"type": "http.response.start", "status": status, "headers": lines})
+  await self._send_message(
+   {"type": "http.response.start", "status": status, "headers": lines}
+  )
  async def write(self, data):
   for start in range(0, len(data), PIECE_BYTES):
    await self._write_piece(data, start)
@@ -1961,134 +1984,24 @@ class Exchange:
   for start in starts:
    await self._write_piece(data, start)
   self._is_last = True
-  await self._say({"type": "http.response.body", "body": data[last:]})
+  await self._send_message({"type": "http.response.body", "body": data[last:]})
  async def _write_piece(self, data, start):
   piece = data[start : start + PIECE_BYTES]
-  await self._say({"type": "http.response.body", "body": piece, "more_body": True})
- async def _say(self, message):
+  await self._send_message({"type": "http.response.body", "body": piece, "more_body": True})
+ async def _send_message(self, message):
   try:
    await asyncio.wait_for(self._send(message), UNREAD_SECONDS)
   except (OSError, asyncio.TimeoutError):
-   raise Gone from None
+   raise Disconnected from None
 
 def plain_path(path):
  return path.rstrip("/") or "/"
 
-def _below(root, path):
+def _path_below(root, path):
  for at in (at for at, character in enumerate(root) if character == "/"):
   if f"{path}/".startswith(f"{root[at:]}/"):
    return path[len(root) - at :]
  return path
-""",
-    "http.outgoing": r"""
-import asyncio
-from collections import deque
-from ..http.exchange import EVENTS, JSON, Gone
-KEEP_ALIVE_SECONDS = 15.0
-MAXIMUM_UNREAD_BYTES = 1 << 26
-
-class Outgoing:
- def __init__(self, exchange, kind=JSON, batch=False):
-  self.is_stream = kind == EVENTS
-  self.takes_events = exchange.accepts(EVENTS)
-  self.is_left = False
-  self.has_overflowed = False
-  self._exchange = exchange
-  self._batch = batch
-  self._code = None
-  self._has_ended = False
-  self._word = ""
-  self._waiting = deque()
-  self._size = 0
-  self._news = asyncio.Event()
- @property
- def is_open(self):
-  return not (self.is_left or self._has_ended)
- def put(self, message, event_id=""):
-  if self._size > MAXIMUM_UNREAD_BYTES:
-   self.has_overflowed = True
-   self._leave()
-  if not self.is_open:
-   return
-  line = message.line()
-  self._waiting.append((line.rstrip(), event_id))
-  self._size += len(line)
-  if message.method is not None:
-   self.is_stream = True
-  else:
-   self._code = message.code if message.is_error else None
-  self._news.set()
- def end(self, word=""):
-  self._word = self._word or word
-  self._has_ended = True
-  self._news.set()
- def _leave(self):
-  self.is_left = True
-  self._waiting.clear()
-  self._news.set()
- async def write(
-  self,
-  headers={},
-  opening=b"",
-  patience=KEEP_ALIVE_SECONDS,
-  status=lambda code: 200,
- ):
-  with self._exchange.leaving(self._leave):
-   while self.is_open and not self.is_stream:
-    if not await self._wait(patience):
-     self.is_stream = self.takes_events
-     patience = KEEP_ALIVE_SECONDS
-   try:
-    if self.is_left:
-     return False
-    if self.is_stream:
-     return await self._write_events(headers, opening)
-    lines = self._taken()
-    body = b",".join(line for line, _ in lines)
-    answered = 200 if self._code is None else status(self._code)
-    body = b"[" + body + b"]" if self._batch else body
-    await self._exchange.respond(answered, body, headers)
-   except Gone:
-    self._leave()
-    return False
-  return True
- async def _write_events(self, headers, opening):
-  exchange = self._exchange
-  about = {
-   "content-type": EVENTS,
-   "cache-control": "no-cache, no-transform",
-   "x-accel-buffering": "no",
-  }
-  await exchange.begin(200, {**about, **headers})
-  if opening:
-   await exchange.write(opening)
-  while not self.is_left and not (self._has_ended and not self._waiting):
-   lines = self._taken()
-   for line, event_id in lines:
-    await exchange.write(event("message", line, event_id))
-   if not lines and not await self._wait(KEEP_ALIVE_SECONDS):
-    await exchange.write(b": still there\n\n")
-  if self.is_left:
-   return False
-  await exchange.end(f": {self._word}\n\n".encode() if self._word else b"")
-  return True
- def _taken(self):
-  lines = [*self._waiting]
-  self._waiting.clear()
-  self._size = 0
-  return lines
- async def _wait(self, seconds):
-  if not self._news.is_set():
-   try:
-    await asyncio.wait_for(self._news.wait(), seconds)
-   except asyncio.TimeoutError:
-    return False
-  self._news.clear()
-  return True
-
-def event(name, data, identifier=""):
- mark = b"id: " + identifier.encode("ascii") + b"\n" if identifier else b""
- return mark + b"event: " + name.encode("ascii") + b"\ndata: " + data + b"\n\n"
 """,
     "http.serving": r"""
 import asyncio
@@ -2097,8 +2010,8 @@ import signal
 import socket
 from ..http.access import BadSetting, Settings
 from ..http.app import GRACE_SECONDS, HttpApp
-from ..start.opening import ENDING
-from ..stdio.standard import complain
+from ..start.handover import ENDING
+from ..stdio.standard import print_error
 from ..stdio.stdio import MISSING_VARIABLE
 UNUSABLE = 2
 HEADER_SECONDS = 10.0
@@ -2110,22 +2023,22 @@ def serve_http(plan, folder, given, log):
   settings = Settings(plan, os.environ, given)
   settings.check_address()
  except BadSetting as problem:
-  complain(f"{plan.name}: {problem}")
+  print_error(f"{plan.name}: {problem}")
   return UNUSABLE
  try:
   import uvicorn
  except ImportError:
-  complain(f"{plan.name}: serving HTTP needs uvicorn, which is not installed: {REMEDY}")
+  print_error(f"{plan.name}: serving HTTP needs uvicorn, which is not installed: {REMEDY}")
   return UNUSABLE
  try:
   listener = listen(settings.host, settings.port)
  except OSError as problem:
   reason = problem.strerror or str(problem)
-  complain(f"{plan.name}: cannot listen on {settings.host}:{settings.port}: {reason}")
+  print_error(f"{plan.name}: cannot listen on {settings.host}:{settings.port}: {reason}")
   return UNUSABLE
- complain(_url(settings, listener))
+ print_error(_url(settings, listener))
  async def serve():
-  app = HttpApp(plan, folder, settings, log, emptied=_end_ourselves)
+  app = HttpApp(plan, folder, settings, log, on_last_client_left=_end_ourselves)
   config = uvicorn.Config(
    app,
    lifespan="on",
@@ -2192,15 +2105,21 @@ import os
 from collections import deque
 from time import monotonic
 from ..http.exchange import Refused
-from ..http.streams import MAXIMUM_REPLAYS_BYTES, Replay, Stream, lost, position
+from ..http.streams import (
+ MAXIMUM_REPLAYS_BYTES,
+ Replay,
+ Stream,
+ failed_answer,
+ parsed_event_id,
+)
 from ..messages.protocol import LISTS_CHANGED, PROGRESS, RESOURCE_UPDATED
 MAXIMUM_SESSIONS = 1000
 IDLE_SECONDS = 1800.0
-MAXIMUM_KEPT = 100
-MAXIMUM_KEPT_BYTES = 1 << 16
-MAXIMUM_OVERTAKING = 100
-OVERTAKING_SECONDS = 5.0
-NEWS = 0
+MAXIMUM_HELD = 100
+MAXIMUM_HELD_BYTES = 1 << 16
+MAXIMUM_EARLY = 100
+EARLY_SECONDS = 5.0
+STANDALONE = 0
 
 class Session:
  def __init__(self, identifier, bridge, replayed):
@@ -2209,25 +2128,26 @@ class Session:
   self.used_at = monotonic()
   self.attending = asyncio.Lock()
   self.replay = Replay(replayed)
-  self.news = Stream(NEWS, self.replay)
-  self._streams = NEWS
-  self._parting = ""
+  self.standalone = Stream(STANDALONE, self.replay)
+  self._streams = STANDALONE
+  self._drain_reason = ""
   self._replies = {}
   self._tokens = {}
-  self._kept = deque(maxlen=MAXIMUM_KEPT)
-  self._overtaking = deque(maxlen=MAXIMUM_OVERTAKING)
+  self._held = deque(maxlen=MAXIMUM_HELD)
+  self._early_cancellations = deque(maxlen=MAXIMUM_EARLY)
  @property
  def is_idle(self):
-  return not any(one.is_attended for one in (self.news, *self._replies.values()))
+  streams = (self.standalone, *self._replies.values())
+  return not any(stream.is_attended for stream in streams)
  def touch(self):
   self.used_at = monotonic()
- def open_answer(self, outgoing, requests):
+ def open_answer(self, writer, requests):
   self._streams += 1
   stream = Stream(self._streams, self.replay)
-  self.expect(stream, requests)
-  stream.carry(outgoing)
+  self.add_pending(stream, requests)
+  stream.attach(writer)
   return stream
- def expect(self, stream, requests):
+ def add_pending(self, stream, requests):
   for message in requests:
    if message.id_text in self._replies:
     text = "A request with this id is still to be answered"
@@ -2237,91 +2157,92 @@ class Session:
    token = message.json("params").part("_meta", "progressToken")
    if token not in ("", "null"):
     self._tokens[token] = stream
- def owed(self, stream):
-  return [identifier for identifier, one in self._replies.items() if one is stream]
- def open_news(self, outgoing, place=None):
-  self.news.carry(outgoing, place)
-  while self._kept:
-   self.news.put(self._kept.popleft())
-  return self.news
- def resume(self, outgoing, event_id):
-  number, place = position(event_id)
-  if number == NEWS:
-   return self.open_news(outgoing, place)
-  stream = next((one for one in self._replies.values() if one.number == number), None)
+ def pending(self, stream):
+  return [key for key, other in self._replies.items() if other is stream]
+ def open_standalone(self, writer, place=None):
+  self.standalone.attach(writer, place)
+  while self._held:
+   self.standalone.put(self._held.popleft())
+  return self.standalone
+ def resume(self, writer, event_id):
+  number, place = parsed_event_id(event_id)
+  if number == STANDALONE:
+   return self.open_standalone(writer, place)
+  stream = next((s for s in self._replies.values() if s.number == number), None)
   if stream is not None:
-   stream.carry(outgoing, place)
+   stream.attach(writer, place)
    return stream
-  if not self.replay.after(number, place):
+  if not self.replay.events_after(number, place):
    allow = {"allow": "POST, DELETE"}
    raise Refused(405, "Nothing is kept that came behind this event", headers=allow)
   stream = Stream(number, self.replay)
-  stream.carry(outgoing, place)
+  stream.attach(writer, place)
   stream.end()
   return stream
- def part(self, word):
-  self._parting = word
-  if not self.owed(self.news):
-   self.news.end(word)
+ def drain(self, reason):
+  self._drain_reason = reason
+  if not self.pending(self.standalone):
+   self.standalone.end(reason)
  def receive(self, message):
   if message.method is None:
    stream = self._replies.pop(message.id_text, None)
    if stream is not None:
     stream.put(message)
-    self._settle(stream)
+    self._end_if_done(stream)
    return
   target = self._target(message)
   if target is not None:
    target.put(message)
-  elif len(message.line()) <= MAXIMUM_KEPT_BYTES and not self._is_kept(message):
-   self._kept.append(message)
- def _settle(self, stream):
-  if self.owed(stream):
+  elif len(message.line()) <= MAXIMUM_HELD_BYTES and not self._is_held(message):
+   self._held.append(message)
+ def _end_if_done(self, stream):
+  if self.pending(stream):
    return
-  self._tokens = {token: one for token, one in self._tokens.items() if one is not stream}
-  if stream is not self.news:
+  self._tokens = {token: s for token, s in self._tokens.items() if s is not stream}
+  if stream is not self.standalone:
    stream.end()
-  elif self._parting:
-   stream.end(self._parting)
+  elif self._drain_reason:
+   stream.end(self._drain_reason)
  def _target(self, message):
   if message.method == PROGRESS:
    token = message.json("params").part("progressToken")
    if token in self._tokens and self._tokens[token].takes_events:
     return self._tokens[token]
-  streams = [one for one in self._replies.values() if one.takes_events and one.is_attended]
+  streams = [s for s in self._replies.values() if s.takes_events and s.is_attended]
   last = streams[-1] if streams else None
-  news = self.news if self.news.is_attended else None
+  standalone = self.standalone if self.standalone.is_attended else None
   if message.method in LISTS_CHANGED or message.method == RESOURCE_UPDATED:
-   return news or last
-  return last or news
- def _is_kept(self, message):
+   return standalone or last
+  return last or standalone
+ def _is_held(self, message):
   changed = message.method in LISTS_CHANGED
-  return changed and any(one.method == message.method for one in self._kept)
+  return changed and any(held.method == message.method for held in self._held)
  def cancel(self, cancellation):
   identifier = cancellation.json("params").part("requestId")
   stream = self._replies.get(identifier)
   if stream is None:
-   if len(cancellation.line()) <= MAXIMUM_KEPT_BYTES:
-    self._overtaking.append((monotonic(), identifier, cancellation))
-  elif stream is self.news:
+   if len(cancellation.line()) <= MAXIMUM_HELD_BYTES:
+    self._early_cancellations.append((monotonic(), identifier, cancellation))
+  elif stream is self.standalone:
    del self._replies[identifier]
-   self._settle(stream)
+   self._end_if_done(stream)
   else:
-   self.receive(lost(identifier, "the request was cancelled"))
- def overtook(self, requests):
-  limit, identifiers = monotonic() - OVERTAKING_SECONDS, {one.id_text for one in requests}
+   self.receive(failed_answer(identifier, "the request was cancelled"))
+ def early_cancellations(self, requests):
+  limit = monotonic() - EARLY_SECONDS
+  identifiers = {request.id_text for request in requests}
   return [
    cancellation
-   for at, identifier, cancellation in self._overtaking
+   for at, identifier, cancellation in self._early_cancellations
    if at > limit and identifier in identifiers
   ]
  def forget(self, stream):
-  self._replies = {key: one for key, one in self._replies.items() if one is not stream}
-  self._settle(stream)
- def end(self, word):
+  self._replies = {key: s for key, s in self._replies.items() if s is not stream}
+  self._end_if_done(stream)
+ def end(self, reason):
   for identifier in [*self._replies]:
-   self.receive(lost(identifier, word))
-  self.news.end(word)
+   self.receive(failed_answer(identifier, reason))
+  self.standalone.end(reason)
 
 class Sessions:
  def __init__(self, bridge):
@@ -2351,9 +2272,9 @@ class Sessions:
    raise Refused(404, "There is no such session, or it has ended")
   session.touch()
   return session
- async def end(self, session, word="the session has ended"):
+ async def end(self, session, reason="the session has ended"):
   if self._sessions.pop(session.identifier, None) is not None:
-   session.end(word)
+   session.end(reason)
    await self._bridge.disconnect(session.client)
  async def end_idle(self):
   limit = monotonic() - IDLE_SECONDS
@@ -2363,17 +2284,123 @@ class Sessions:
     await self.end(session)
 """,
     "http.streams": r"""
+import asyncio
 from collections import deque
 from time import monotonic
-from ..http.exchange import Refused
+from ..http.exchange import EVENTS, JSON, Disconnected, Refused
 from ..messages.message import error, failure
 from ..messages.protocol import INTERNAL_ERROR
+KEEP_ALIVE_SECONDS = 15.0
+MAXIMUM_UNREAD_BYTES = 1 << 26
 MAXIMUM_REPLAY_BYTES = 1 << 22
 MAXIMUM_REPLAYS_BYTES = 1 << 28
 EVENT_BYTES = 1 << 10
 REPLAY_SECONDS = 300.0
 RETRY_MILLISECONDS = 1000
 PRIMED_VERSION = "2025-11-25"
+
+class ResponseWriter:
+ def __init__(self, exchange, kind=JSON, batch=False):
+  self.is_stream = kind == EVENTS
+  self.takes_events = exchange.accepts(EVENTS)
+  self.is_disconnected = False
+  self.has_overflowed = False
+  self._exchange = exchange
+  self._batch = batch
+  self._code = None
+  self._has_ended = False
+  self._end_reason = ""
+  self._waiting = deque()
+  self._size = 0
+  self._changed = asyncio.Event()
+ @property
+ def is_open(self):
+  return not (self.is_disconnected or self._has_ended)
+ def put(self, message, event_id=""):
+  if self._size > MAXIMUM_UNREAD_BYTES:
+   self.has_overflowed = True
+   self._disconnect()
+  if not self.is_open:
+   return
+  line = message.line()
+  self._waiting.append((line.rstrip(), event_id))
+  self._size += len(line)
+  if message.method is not None:
+   self.is_stream = True
+  else:
+   self._code = message.code if message.is_error else None
+  self._changed.set()
+ def end(self, reason=""):
+  self._end_reason = self._end_reason or reason
+  self._has_ended = True
+  self._changed.set()
+ def _disconnect(self):
+  self.is_disconnected = True
+  self._waiting.clear()
+  self._changed.set()
+ async def write(
+  self,
+  headers={},
+  opening=b"",
+  patience=KEEP_ALIVE_SECONDS,
+  status=lambda code: 200,
+ ):
+  with self._exchange.on_disconnect(self._disconnect):
+   while self.is_open and not self.is_stream:
+    if not await self._wait(patience):
+     self.is_stream = self.takes_events
+     patience = KEEP_ALIVE_SECONDS
+   try:
+    if self.is_disconnected:
+     return False
+    if self.is_stream:
+     return await self._write_events(headers, opening)
+    lines = self._drained()
+    body = b",".join(line for line, _ in lines)
+    answered = 200 if self._code is None else status(self._code)
+    body = b"[" + body + b"]" if self._batch else body
+    await self._exchange.respond(answered, body, headers)
+   except Disconnected:
+    self._disconnect()
+    return False
+  return True
+ async def _write_events(self, headers, opening):
+  exchange = self._exchange
+  about = {
+   "content-type": EVENTS,
+   "cache-control": "no-cache, no-transform",
+   "x-accel-buffering": "no",
+  }
+  await exchange.begin(200, {**about, **headers})
+  if opening:
+   await exchange.write(opening)
+  while not self.is_disconnected and not (self._has_ended and not self._waiting):
+   lines = self._drained()
+   for line, event_id in lines:
+    await exchange.write(event("message", line, event_id))
+   if not lines and not await self._wait(KEEP_ALIVE_SECONDS):
+    await exchange.write(b": still there\n\n")
+  if self.is_disconnected:
+   return False
+  await exchange.end(f": {self._end_reason}\n\n".encode() if self._end_reason else b"")
+  return True
+ def _drained(self):
+  lines = [*self._waiting]
+  self._waiting.clear()
+  self._size = 0
+  return lines
+ async def _wait(self, seconds):
+  if not self._changed.is_set():
+   try:
+    await asyncio.wait_for(self._changed.wait(), seconds)
+   except asyncio.TimeoutError:
+    return False
+  self._changed.clear()
+  return True
+
+def event(name, data, identifier=""):
+ mark = b"id: " + identifier.encode("ascii") + b"\n" if identifier else b""
+ return mark + b"event: " + name.encode("ascii") + b"\ndata: " + data + b"\n\n"
 
 class Replay:
  def __init__(self, limit):
@@ -2385,14 +2412,16 @@ class Replay:
  def add(self, stream, place, message):
   limit = self._limit()
   if _cost(message) > limit and message.method is None:
-   word = f"the answer was lost: of one of more than {limit} bytes nothing is kept"
-   message = lost(message.id_text, word)
+   reason = f"the answer was lost: of one of more than {limit} bytes nothing is kept"
+   message = failed_answer(message.id_text, reason)
   self._events.append((monotonic(), stream, place, message))
   self._size += _cost(message)
   self.drop_old()
- def after(self, stream, place):
+ def events_after(self, stream, place):
   return [
-   (at, said) for _, number, at, said in self._events if number == stream and at > place
+   (at, message)
+   for _, number, at, message in self._events
+   if number == stream and at > place
   ]
  def drop_old(self):
   limit, oldest = self._limit(), monotonic() - REPLAY_SECONDS
@@ -2402,41 +2431,41 @@ class Replay:
 class Stream:
  def __init__(self, number, replay):
   self.number = number
-  self.outgoing = None
+  self.writer = None
   self._replay = replay
   self._last = 0
   self._from = 0
  @property
  def is_attended(self):
-  return self.outgoing is not None and self.outgoing.is_open
+  return self.writer is not None and self.writer.is_open
  @property
  def takes_events(self):
-  return self.outgoing is not None and self.outgoing.takes_events
+  return self.writer is not None and self.writer.takes_events
  def opening(self, version):
   if version < PRIMED_VERSION:
    return b": open\n\n"
   mark = _event_id(self.number, self._from)
   return f"id: {mark}\nretry: {RETRY_MILLISECONDS}\ndata: \n\n".encode("ascii")
  def put(self, message):
-  outgoing = self.outgoing
-  if outgoing is None:
+  writer = self.writer
+  if writer is None:
    return
   mark = ""
-  if outgoing.is_stream or (outgoing.is_open and message.method is not None):
+  if writer.is_stream or (writer.is_open and message.method is not None):
    self._last += 1
    self._replay.add(self.number, self._last, message)
    mark = _event_id(self.number, self._last)
-  outgoing.put(message, mark)
- def carry(self, outgoing, place=None):
+  writer.put(message, mark)
+ def attach(self, writer, place=None):
   self.end("another stream was opened")
-  self.outgoing = outgoing
+  self.writer = writer
   self._from = self._last if place is None else place
   if place is not None:
-   for at, message in self._replay.after(self.number, place):
-    outgoing.put(message, _event_id(self.number, at))
- def end(self, word=""):
-  if self.outgoing is not None:
-   self.outgoing.end(word)
+   for at, message in self._replay.events_after(self.number, place):
+    writer.put(message, _event_id(self.number, at))
+ def end(self, reason=""):
+  if self.writer is not None:
+   self.writer.end(reason)
 
 def _cost(message):
  return len(message.line()) + EVENT_BYTES
@@ -2444,19 +2473,18 @@ def _cost(message):
 def _event_id(stream, place):
  return f"{stream}.{place}"
 
-def position(event_id):
+def parsed_event_id(event_id):
  stream, _, place = event_id.partition(".")
  if not all(part.isascii() and part.isdigit() and len(part) < 19 for part in (stream, place)):
   raise Refused(400, "Last-Event-ID is none of this session")
  return int(stream), int(place)
 
-def lost(identifier, word):
- return failure(identifier, error(INTERNAL_ERROR, word[:1].upper() + word[1:]))
+def failed_answer(identifier, reason):
+ return failure(identifier, error(INTERNAL_ERROR, reason[:1].upper() + reason[1:]))
 """,
     "launch.approval": r"""
 import os
 import subprocess
-import tempfile
 from ..launch.nesting import data_digest
 ALLOWED_SIGNERS = "MCPAGG_ALLOWED_SIGNERS"
 NAMESPACE = "mcpagg"
@@ -2477,6 +2505,7 @@ def check_unchanged(plan):
  return digest
 
 def signer_of(plan, allowed):
+ import tempfile
  digest = check_unchanged(plan)
  if not os.path.isfile(allowed):
   raise NotApproved(f"there is no file of allowed signers {allowed}")
@@ -2535,7 +2564,7 @@ def _ssh_keygen(command, text):
   )
  except (OSError, subprocess.TimeoutExpired) as problem:
   raise NotApproved(f"ssh-keygen cannot be asked about its signature: {problem}") from None
- output, why = (one.decode("utf-8", "replace").strip() for one in (done.stdout, done.stderr))
+ output, why = (text.decode("utf-8", "replace").strip() for text in (done.stdout, done.stderr))
  return ("" if done.returncode else output), " ".join((why or output).split())
 """,
     "launch.launch": r"""
@@ -2550,7 +2579,7 @@ from ..launch.variables import (
  references,
  resolve,
 )
-from ..start.opening import ABOVE
+from ..start.handover import ABOVE
 _BASIC_POSIX = {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"}
 _BASIC_WINDOWS = {"APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "PROGRAMFILES"}
 _WINDOWS_TOO = {"PROCESSOR_ARCHITECTURE", "SYSTEMROOT", "TEMP", "USERNAME", "USERPROFILE"}
@@ -2618,7 +2647,7 @@ class Launch:
   self.headers = dict(headers or {})
   self.masks = dict(masks or {})
   self._redactor = None
- def over(self, transport):
+ def with_transport(self, transport):
   mentioned, env = self.mentioned, self.env
   return Launch(
    self.argv,
@@ -2655,76 +2684,93 @@ def mentioned(row):
  names = {name for _, text in strings(row) for name, _ in references(text)}
  return names | set(row.get("env", {}))
 
-def mentioned_by_all(rows):
- return _keys(name for row in rows.values() for name in mentioned(row))
+class Launches:
+ def __init__(
+  self,
+  rows,
+  environ,
+  folder,
+  minimal=False,
+ ):
+  self.rows = rows
+  self.environ = environ
+  self.folder = os.path.abspath(folder)
+  self._minimal = minimal
+  self._mentioned = None
+ def replaced(
+  self, environ, rows=None
+ ):
+  other = Launches(rows or self.rows, environ, self.folder, self._minimal)
+  other._mentioned = self._all_mentioned()
+  return other
+ def prepare(self, name):
+  row = self.rows[name]
+  own = row.get("env", {})
+  environ = _with_folders(_keyed(self.environ))
+  scope = _LaunchScope(own, environ, self.folder)
+  values = _resolved(row, scope)
+  env = self._visible(row, environ)
+  env.update(scope.file)
+  env.update(_keyed({key: values[Location("env", key)] for key in own}))
+  cwd = values.get(Location("cwd"))
+  cwd = _path_within(self.folder, cwd) if cwd is not None else None
+  base = cwd or self.folder
+  command = _program_within(values.get(Location("command"), ""), base)
+  argv = [find_program(command, env, base) or command]
+  argv += [values[Location("args", index)] for index in range(len(row.get("args", ())))]
+  headers = {key: values[Location("headers", key)] for key in row.get("headers", {})}
+  masks = {key: values[Location("masks", key)] for key in row.get("masks", {})}
+  url = values.get(Location("url"), "")
+  transport = row.get("transport", "stdio")
+  return Launch(argv, env, cwd, scope.mentioned, url, headers, masks, transport, name=name)
+ def _visible(self, row, environ):
+  if self._minimal:
+   basic = BASIC_VARIABLES | {ABOVE}
+   return {key: value for key, value in environ.items() if key in basic}
+  allowed = _keys(mentioned(row)) | _keys(COMMON_VARIABLES)
+  hidden = self._all_mentioned() - allowed
+  return {key: value for key, value in environ.items() if key not in hidden}
+ def _all_mentioned(self):
+  if self._mentioned is None:
+   self._mentioned = _keys(name for row in self.rows.values() for name in mentioned(row))
+  return self._mentioned
 
-def prepare(
- name,
- rows,
- environ,
- folder,
- minimal=False,
- known=None,
-):
- row = rows[name]
- own = row.get("env", {})
- environ = _with_folders(_keyed(environ))
- folder = os.path.abspath(folder)
- scope = _LaunchScope(own, environ, folder)
- if minimal:
-  env = _basic(environ)
- else:
-  env = _inherited_by(row, mentioned_by_all(rows) if known is None else known, environ)
+def _resolved(row, scope):
  missing = []
- unfit = None
+ bad_url = None
  values = {}
  for location, text in strings(row):
-  owner = str(location.key) if location.field == "env" else None
+  lookup = scope.lookup(str(location.key) if location.field == "env" else None)
   try:
-   if location.field == "url":
-    from ..launch.urls import resolve_url
-    value = resolve_url(text, scope.lookup(owner))
-   else:
-    value = resolve(text, scope.lookup(owner))
+   values[location] = _replaced(location, text, lookup)
   except MissingVariable:
-   missing += [(location, variable) for variable in _missing(text, scope.lookup(owner))]
-   continue
+   missing += [(location, variable) for variable in _missing(text, lookup)]
   except BadUrl as problem:
-   unfit = problem
-   continue
-  values[location] = value
-  if location.field == "env_file":
-   path = _path_within(folder, value)
-   if os.path.exists(path) and not os.path.isfile(path):
-    raise ValueError(f"{path} is no file")
-   with open(path, encoding="utf-8") as file:
-    scope.add_file(parse_env_file(file.read()))
+   bad_url = problem
+  else:
+   if location.field == "env_file":
+    scope.read_file(values[location])
  if missing:
   raise MissingVariables(missing)
- if unfit is not None:
-  raise unfit
- env.update(scope.file)
- env.update(_keyed({key: values[Location("env", key)] for key in own}))
- cwd = values.get(Location("cwd"))
- cwd = _path_within(folder, cwd) if cwd is not None else None
- command = _program_within(values.get(Location("command"), ""), cwd or folder)
- argv = [find_program(command, env, cwd or folder) or command]
- argv += [values[Location("args", index)] for index in range(len(row.get("args", ())))]
- headers = {key: values[Location("headers", key)] for key in row.get("headers", {})}
- masks = {key: values[Location("masks", key)] for key in row.get("masks", {})}
- url = values.get(Location("url"), "")
- transport = row.get("transport", "stdio")
- return Launch(argv, env, cwd, scope.mentioned, url, headers, masks, transport, name=name)
+ if bad_url is not None:
+  raise bad_url
+ return values
+
+def _replaced(location, text, lookup):
+ if location.field != "url":
+  return resolve(text, lookup)
+ from ..launch.urls import resolve_url
+ return resolve_url(text, lookup)
 
 def _missing(text, lookup):
- found = {}
+ missing = {}
  for name, default in references(text):
   try:
    if lookup(name) is None and default is None:
-    found[name] = True
+    missing[name] = True
   except MissingVariable as problem:
-   found[problem.name] = True
- return list(found)
+   missing[problem.name] = True
+ return list(missing)
 
 def _path_within(folder, path):
  return os.path.join(folder, os.path.expanduser(path))
@@ -2744,14 +2790,6 @@ def _with_folders(environ):
   environ["PATH"] = os.pathsep.join([more, environ.get("PATH", os.defpath)])
  return environ
 
-def _basic(environ):
- basic = BASIC_VARIABLES | {ABOVE}
- return {key: value for key, value in environ.items() if key in basic}
-
-def _inherited_by(row, known, environ):
- shown = _keys(mentioned(row)) | _keys(COMMON_VARIABLES)
- return {key: value for key, value in environ.items() if key not in known or key in shown}
-
 class _LaunchScope:
  def __init__(self, own, environ, folder):
   self.own = _keyed(own)
@@ -2760,7 +2798,12 @@ class _LaunchScope:
   self.file = {}
   self.mentioned = {}
   self.open = []
- def add_file(self, variables):
+ def read_file(self, path):
+  path = _path_within(self.folder, path)
+  if os.path.exists(path) and not os.path.isfile(path):
+   raise ValueError(f"{path} is no file")
+  with open(path, encoding="utf-8") as file:
+   variables = parse_env_file(file.read())
   self.file = _keyed(variables)
   for name, value in variables.items():
    self._remember(name, value)
@@ -2785,19 +2828,13 @@ class _LaunchScope:
    self.mentioned[value] = name
 """,
     "launch.needs": r"""
-from ..launch.launch import (
- Location,
- MissingVariables,
- mentioned_by_all,
- prepare,
- strings,
-)
-from ..launch.nesting import standing_above
+from ..launch.launch import Launches, Location, MissingVariables, strings
+from ..launch.nesting import servers_above
 from ..launch.variables import references
-from ..start.opening import ABOVE
+from ..start.handover import ABOVE
 
-def endless(plan, environ):
- above = standing_above(plan.tables, plan.servers, environ)
+def recursion_fault(plan, environ):
+ above = servers_above(plan.tables, plan.servers, environ)
  names = ", ".join([f"'{name}'" for name in above])
  if not above:
   return ""
@@ -2816,24 +2853,21 @@ def uses(row):
   if name not in own or location == Location("env", name)
  ]
 
-def unset(
+def missing_variables(
  rows, environ, folder):
- known = mentioned_by_all(rows)
- missing = {name: _unset_for(name, rows, environ, folder, known) for name in rows}
- return {name: problem for name, problem in missing.items() if problem is not None}
-
-def _unset_for(
- name, rows, environ, folder, known):
- try:
-  prepare(name, rows, environ, folder, known=known)
- except MissingVariables as problem:
-  return problem
- except (OSError, ValueError):
-  return None
- return None
+ launches = Launches(rows, environ, folder)
+ missing = {}
+ for name in rows:
+  try:
+   launches.prepare(name)
+  except MissingVariables as problem:
+   missing[name] = problem
+  except (OSError, ValueError):
+   continue
+ return missing
 """,
     "launch.nesting": r"""
-from ..start.opening import ABOVE
+from ..start.handover import ABOVE
 from ..start.values import quote
 try:
  from _sha2 import sha256
@@ -2859,7 +2893,7 @@ def identity(digest, server):
  text = sha256(f"{digest} {server}".encode("utf-8", "surrogatepass")).hexdigest()
  return text[:_IDENTITY_DIGITS]
 
-def standing_above(
+def servers_above(
  tables, servers, environ):
  above = environ.get(ABOVE, "").split()
  digest = data_digest(tables) if above else ""
@@ -2887,14 +2921,14 @@ from ..launch.windows_programs import (
 )
 WINDOWS = sys.platform == "win32"
 
-def variable_key(name, windows=WINDOWS):
- return name.upper() if windows else name
+def variable_key(name):
+ return name.upper() if WINDOWS else name
 
 def find_program(command, env, folder):
  if WINDOWS:
   return find_windows_program(command, env, folder)
  folders = [""] if "/" in command else env.get("PATH", os.defpath).split(os.pathsep)
- places = [os.path.join(folder, one, command) for one in folders]
+ places = [os.path.join(folder, path, command) for path in folders]
  return next((place for place in places if is_program(place)), None)
 
 def is_program(path):
@@ -2913,8 +2947,8 @@ def own_folder(file):
 """,
     "launch.secrecy": r"""
 import binascii
-from ..launch.variables import percent_encoded
 from ..messages.printable import printable
+from ..plan.uri_templates import percent_encoded
 from ..start.values import quote
 NOTHING = 0
 LIKELY = 1
@@ -3055,8 +3089,8 @@ def _around(text, start, end):
 
 def _spellings(secret):
  found = {secret, *(line for line in secret.splitlines() if len(line) >= _SHORTEST_LINE)}
- found.update([quote(one)[1:-1] for one in found])
- found.update([_escaped(one) for one in found])
+ found.update([quote(text)[1:-1] for text in found])
+ found.update([_escaped(text) for text in found])
  if looks_random(secret):
   found.update((secret.lower(), secret.upper()))
  for kept in ("", "/", "!'()*", "!'()*/;,?:@&=+$#"):
@@ -3090,13 +3124,11 @@ def shown(text, redact=str):
 """,
     "launch.variables": r"""
 import re
-import string
 from itertools import chain
 CONFIG_FOLDER = "workspaceFolder"
 _NAME = "([A-Za-z_][A-Za-z0-9_]*)"
 _UNBRACED = re.compile(rf"\$(?:\$|{_NAME})")
 _VARIABLE = re.compile(rf"\$(?:\$|{_NAME}|\{{(?:env:|(?!env:)){_NAME}(?::-([^}}]*))?\}})")
-_UNRESERVED = string.ascii_letters + string.digits + "_.~-"
 _DOTENV_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
 _DOTENV_ESCAPE = re.compile(r"\\([nrt\"\\])")
 _DOTENV_QUOTED = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\[nrt\"\\]|\\(?![nrt\"\\]))*)\"")
@@ -3143,11 +3175,6 @@ def dollars(text):
   name, default = (plain, None) if plain or not braced else braced
   yield match.start(), match.end(), name or "", default
 
-def percent_encoded(text, kept=""):
- unchanged = (_UNRESERVED + kept).encode("ascii")
- octets = text.encode("utf-8", "surrogateescape")
- return "".join([chr(one) if one in unchanged else f"%{one:02X}" for one in octets])
-
 def parse_env_file(text):
  if "\0" in text:
   raise ValueError("holds a NUL character")
@@ -3191,8 +3218,8 @@ def find_windows_program(
  if path.dirname(command) or path.splitdrive(command)[0]:
   places = [path.join(folder, command)]
  else:
-  folders = [one.strip().strip('"') for one in env.get("PATH", "").split(";")]
-  places = [path.join(one, command) for one in folders if path.isabs(one)]
+  folders = [entry.strip().strip('"') for entry in env.get("PATH", "").split(";")]
+  places = [path.join(place, command) for place in folders if path.isabs(place)]
  suffixes = _suffixes(env.get("PATHEXT", ""))
  found = (file for place in places for file in _files_meant(place, suffixes, path))
  return next((file for file in found if is_file(file)), None)
@@ -3239,7 +3266,7 @@ def shell_command(line, environ):
 from ..lists.entries import legacy_item, overlaid, patches_of
 from ..messages.jsontext import edited, members, rivals
 from ..messages.protocol import MODERN_VERSION, SKILLS_EXTENSION
-from ..plan.addresses import told_item
+from ..plan.addresses import rewritten_item
 from ..start.greeting import cut_list
 from ..start.values import quote
 LEGACY_ONLY = ("execution",)
@@ -3289,7 +3316,7 @@ class Item:
   return self.head + quote(name) + self.tail
  def mentions(self, text):
   parts = (self.head, self.tail)
-  return text in self.original or any(text in one or "\\u00" in one for one in parts)
+  return text in self.original or any(text in part or "\\u00" in part for part in parts)
  def names(self, text):
   string = quote(text)
   return string in self.tail or string in self.head
@@ -3317,15 +3344,17 @@ class Catalogue:
    self._rows.setdefault(server, {})[exposed] = row
   self._recorded = {}
   self._names = {}
- def texts(self, client, told=None):
+ def texts(self, client, expose=None):
   patches = {}
   if self._overlays:
    patches = patches_of(self._overlays)
-  texts = [(item.server, self._text(item, client, patches)) for item in self._shown(client)]
-  if told is None:
+  texts = [
+   (item.server, self._text(item, client, patches)) for item in self._visible_items(client)
+  ]
+  if expose is None:
    return [text for _, text in texts]
   def spelled(server, text):
-   return told_item(self.kind.name, text, lambda uri: told(uri, server))
+   return rewritten_item(self.kind.name, text, lambda uri: expose(uri, server))
   return [spelled(server, text) for server, text in texts]
  def mentions(self, scheme):
   kind, live = self.kind.name, self.live
@@ -3334,7 +3363,7 @@ class Catalogue:
     return True
   items = [item for listed in live.values() for item in listed]
   return any(item.mentions(scheme[:-2]) for item in items)
- def _shown(self, client):
+ def _visible_items(self, client):
   return [
    item
    for server in self.servers
@@ -3423,7 +3452,7 @@ def _without_page(item, now):
  meta = value.get("_meta")
  if type(meta) is not dict or not any(name in meta for name in _PAGE):
   return item
- value["_meta"] = {name: one for name, one in meta.items() if name not in _PAGE}
+ value["_meta"] = {name: part for name, part in meta.items() if name not in _PAGE}
  if not value["_meta"]:
   del value["_meta"]
  return now if now is None or same(value, parse(now.listed("")), SETS) else item
@@ -3462,7 +3491,7 @@ def _sorted(value):
   return sorted(value)
  return value
 _TEXTS = ("title", "description", "icons")
-_OF_OBJECTS = ("properties", "required")
+_OF_OBJECTS = {"properties", "required"}
 SHOWN_NAMES = 20
 NAME_WIDTH = 100
 
@@ -3504,13 +3533,13 @@ def member_class(name, before, now):
 
 def arguments_schema(arguments):
  listed = arguments if type(arguments) is list else []
- known = {str(one.get("name")): one for one in listed if type(one) is dict}
+ known = {str(entry.get("name")): entry for entry in listed if type(entry) is dict}
  return {
   "properties": {
-   name: {key: value for key, value in one.items() if key not in ("name", "required")}
-   for name, one in known.items()
+   name: {key: value for key, value in entry.items() if key not in ("name", "required")}
+   for name, entry in known.items()
   },
-  "required": [name for name, one in known.items() if one.get("required") is True],
+  "required": [name for name, entry in known.items() if entry.get("required") is True],
  }
 
 def _is_compatible(before, now, output):
@@ -3518,11 +3547,11 @@ def _is_compatible(before, now, output):
   return (before is None) == output
  if type(before) is not dict or type(now) is not dict:
   return same(before, now, SETS)
- rest = [{key: one[key] for key in one if key not in _OF_OBJECTS} for one in (before, now)]
- if not same(rest[0], rest[1], SETS):
+ others = [{key: schema[key] for key in schema.keys() - _OF_OBJECTS} for schema in (before, now)]
+ if not same(others[0], others[1], SETS):
   return False
- old, new = (_object(one.get("properties")) for one in (before, now))
- had, has = (_names(one.get("required")) for one in (before, now))
+ old, new = (_object(schema.get("properties")) for schema in (before, now))
+ had, has = (_names(schema.get("required")) for schema in (before, now))
  if old.keys() - new.keys() or new.keys() & had - old.keys():
   return False
  if had - has if output else has - had:
@@ -3600,7 +3629,7 @@ def _moved_schema(part):
     "lists.listing": r"""
 from fnmatch import fnmatchcase
 from ..lists.catalogue import RESOURCES, TEMPLATES, TOOLS, Item
-from ..lists.mending import WRONG, Unmendable, mended, named, wrong
+from ..lists.mending import WRONG, Unmendable, apply_mends, described, find_mends
 from ..messages.jsontext import (
  Malformed,
  edited,
@@ -3611,7 +3640,7 @@ from ..messages.jsontext import (
  rivals,
 )
 from ..plan.names import name_new
-from ..plan.uri_templates import is_told_apart
+from ..plan.uri_templates import is_qualifiable
 from ..start.greeting import labelled
 from ..start.values import quote
 MAXIMUM_PAGES = 1000
@@ -3637,23 +3666,23 @@ class Listing:
   self._without = without
   self._is_modern = is_modern
   self._repeats = kind is TOOLS and is_modern and over_http
-  self.wanted = "{}"
+  self.next_params = "{}"
   self.faults = []
   self.left_out = []
   self.mended = []
   self.server = server
   self._first = {}
   self._followed = set()
- def said(self, row):
+ def warnings(self, row):
   kind = self.kind
   refusals = [*self.left_out, *self.mended]
-  shown = [one for one in refusals if not is_hidden(kind, one[0], row)]
-  return [*self.faults, *[_said(kind, *one) for one in shown]]
+  visible = [refusal for refusal in refusals if not is_hidden(kind, refusal[0], row)]
+  return [*self.faults, *[_warning(kind, *refusal) for refusal in visible]]
  @property
  def items(self):
   return list(self._first.values())
- def take(self, result):
-  self.wanted = None
+ def add_page(self, result):
+  self.next_params = None
   found, _ = members(result)
   if self.kind.member not in found or type(found[self.kind.member][0]) is not list:
    raise Malformed(f"no list of {self.kind.member}")
@@ -3678,7 +3707,7 @@ class Listing:
    self.faults.append(f"{what} in {self.kind.method}; the list ends there")
    return
   self._followed.add(cursor)
-  self.wanted = obj(cursor=quote(cursor))
+  self.next_params = obj(cursor=quote(cursor))
  def _item(self, value, text, start, end):
   kind = self.kind
   entry = value if type(value) is dict else {}
@@ -3692,7 +3721,7 @@ class Listing:
   if fault := self._fault(entry, text[start:end]):
    self.faults.append(f"lists the {kind.name[:-1]} {key!r} with {fault}; it is left out")
    return None
-  if odd := _oddity(entry, text, start):
+  if odd := _refused_by_parsers(entry, text, start):
    self.left_out.append((key, "", odd, LEFT_OUT))
    return None
   if any(member in entry for member in self._without):
@@ -3700,13 +3729,13 @@ class Listing:
    text = edited(text[start:end], drop=self._without)
    start, end = 0, len(text)
   try:
-   mends = wrong(kind, entry, self._is_modern)
+   mends = find_mends(kind, entry, self._is_modern)
   except Unmendable as problem:
    self.left_out.append((key, str(problem), WRONG, LEFT_OUT))
    return None
   if mends:
-   self.mended += [(key, *one) for one in named(entry, mends)]
-   text = mended(text[start:end], mends)
+   self.mended += [(key, *mend) for mend in described(entry, mends)]
+   text = apply_mends(text[start:end], mends)
    start, end = 0, len(text)
   _, begin, stop = members(text, start)[0][kind.label]
   return Item(self.server, key, name, text[start:begin], text[stop:end])
@@ -3726,13 +3755,13 @@ class Listing:
   fault = mark_fault(entry.get("inputSchema"))
   return f"an {MARK} {fault}, which clients of HTTP refuse" if fault else ""
 
-def _said(kind, name, pointer, what, done):
+def _warning(kind, name, pointer, what, done):
  where = f" at {pointer}" if pointer else ""
  about = f"lists the {kind.name[:-1]} {name!r} with {what}{where}"
  return f"{about}, which strict clients refuse; {done}"
 
-def _oddity(value, text, start):
- if odd := unreadable(value):
+def _refused_by_parsers(value, text, start):
+ if odd := strict_fault(value):
   return odd
  names = []
  read_members(text, start, {}, names)
@@ -3748,7 +3777,7 @@ def listed(items, catalogue, connection):
   items = [
    item
    for item in items
-   if routes.get(item.original, own)[0] == server or is_told_apart(item.original)
+   if routes.get(item.original, own)[0] == server or is_qualifiable(item.original)
   ]
   for item in items:
    item.exposed = item.portable = labelled(server, item.exposed)
@@ -3770,10 +3799,10 @@ def _named(items, catalogue, connection):
 
 def is_hidden(kind, own, row):
  if kind is TOOLS:
-  return not offered(own, row)
+  return not is_offered(own, row)
  return kind in (RESOURCES, TEMPLATES) and hides_address(own, row)
 
-def offered(tool, row):
+def is_offered(tool, row):
  expose, hide = row.get("expose"), row.get("hide", ())
  if expose is None and not hide:
   return True
@@ -3787,7 +3816,7 @@ def hides_address(uri, row):
   return False
  return any(fnmatchcase(uri, glob) for glob in globs)
 
-def unreadable(value):
+def strict_fault(value):
  todo = [(value, 1)]
  while todo:
   item, depth = todo.pop()
@@ -3846,7 +3875,7 @@ _LARGEST_SIZE = float(1 << 63)
 class Unmendable(ValueError):
  pass
 
-def wrong(kind, entry, is_modern):
+def find_mends(kind, entry, is_modern):
  shape = SHAPES.get(kind)
  if shape is None:
   return {}
@@ -3855,12 +3884,12 @@ def wrong(kind, entry, is_modern):
   types = {"type": _any_type_shape} if output.get("type") is not None else {}
   shape = {**shape, "outputSchema": {"$schema": _text_shape, **types}}
  mends = {}
- _look(entry, shape, (), mends)
+ _check(entry, shape, (), mends)
  for member in ("inputSchema", "outputSchema") if kind is TOOLS else ():
   _drop_nulls(entry.get(member), (member,), mends)
  return mends
 
-def named(entry, mends):
+def described(entry, mends):
  return [
   (
    _as_pointer(path),
@@ -3909,7 +3938,7 @@ def _type_shape(value):
 
 def _any_type_shape(value):
  types = value if type(value) is list and value else [value]
- return "" if all(type(one) is str and one in _JSON_TYPES for one in types) else None
+ return "" if all(type(name) is str and name in _JSON_TYPES for name in types) else None
 
 def _property_shape(value):
  if value is None or value is True or value == []:
@@ -3979,11 +4008,11 @@ _NEEDED = {
  "type": '"object"',
 }
 
-def _look(value, shape, path, mends):
+def _check(value, shape, path, mends):
  if isinstance(shape, dict):
-  new = _look_at_members(value, shape, path, mends)
+  new = _check_members(value, shape, path, mends)
  elif isinstance(shape, (list, tuple)):
-  new = _look_at_all(value, shape, path, mends)
+  new = _check_all(value, shape, path, mends)
  else:
   new = shape(value)
  if new is None:
@@ -3991,7 +4020,7 @@ def _look(value, shape, path, mends):
  if new:
   mends[path] = new
 
-def _look_at_members(value, shape, path, mends):
+def _check_members(value, shape, path, mends):
  missing = {name: new for name, new in _NEEDED.items() if name in shape}
  if value == [] and "" not in missing.values():
   return obj(missing)
@@ -4000,21 +4029,21 @@ def _look_at_members(value, shape, path, mends):
  for name, inner in shape.items():
   place, new = (*path, name), missing.get(name)
   if value.get(name) is not None:
-   _look(value[name], inner, place, mends)
+   _check(value[name], inner, place, mends)
   elif new == "":
    raise Unmendable(_as_pointer(place))
   elif new or name in value:
    mends[place] = new or ""
  return ""
 
-def _look_at_all(value, shape, path, mends):
+def _check_all(value, shape, path, mends):
  is_array = isinstance(shape, list)
  if value == ({} if is_array else []):
   return "[]" if is_array else "{}"
  if type(value) is not (list if is_array else dict):
   return None
  for step in range(len(value)) if is_array else value:
-  _look(value[step], shape[0], (*path, step), mends)
+  _check(value[step], shape[0], (*path, step), mends)
  return ""
 
 def _drop_nulls(schema, path, mends):
@@ -4041,7 +4070,7 @@ def _found_there(value, path):
   value = value[step]
  return "null" if value is None else WRONG
 
-def mended(text, mends):
+def apply_mends(text, mends):
  by_step = {}
  for (step, *rest), new in mends.items():
   by_step.setdefault(step, {})[tuple(rest)] = new
@@ -4059,12 +4088,12 @@ def mended(text, mends):
  return edited(text, drop, add)
 
 def _mended_part(text, place, mends):
- return mends[()] if () in mends else mended(text[place[0] : place[1]], mends)
+ return mends[()] if () in mends else apply_mends(text[place[0] : place[1]], mends)
 """,
     "lists.uris": r"""
 from ..messages.message import result
 from ..messages.protocol import APART
-from ..plan.addresses import pages_of, told_result
+from ..plan.addresses import pages_of, rewritten_result
 MAXIMUM_URIS = 10_000
 LONGEST_URI = 2_000
 _IN_SCHEME = str.maketrans("", "", "+-.")
@@ -4121,10 +4150,8 @@ def _is_number(address, version):
  except ValueError:
   return False
 
-class Origins:
- def __init__(
-  self, are_asked_for=True, addresses=None
- ):
+class UriOwners:
+ def __init__(self, are_asked_for, addresses):
   self.are_asked_for = are_asked_for
   self._addresses = addresses
   self._servers = {}
@@ -4135,26 +4162,26 @@ class Origins:
   self._servers[uri] = server
   if len(self._servers) > MAXIMUM_URIS:
    del self._servers[next(iter(self._servers))]
- def told(self, uri, server):
-  if self._addresses is None or not uri.startswith(APART):
+ def exposed_uri(self, uri, server):
+  if not uri.startswith(APART):
    return uri
-  return self._addresses().told(uri, server, self.of(uri))
- def learn(self, answer, server):
-  said = answer.members.get("result")
-  if not self.are_asked_for or said is None:
+  return self._addresses().exposed_uri(uri, server, self.of(uri))
+ def note_result(self, answer, server):
+  payload = answer.members.get("result")
+  if payload is None:
    return answer
-  may_differ = self._addresses is not None and any(mark in said.text for mark in _MARKS)
-  if not (may_differ or '"uri"' in said.text) or type(said.value) is not dict:
+  may_differ = any(mark in payload.text for mark in _MARKS)
+  if not (may_differ or '"uri"' in payload.text) or type(payload.value) is not dict:
    return answer
   if not may_differ:
-   self._note([*_uris_in(said.value)], server)
+   self._note_all([*_uris_in(payload.value)], server)
    return answer
-  if self._note([*_uris_in(said.value), *pages_of(said.value)], server):
+  if self._note_all([*_uris_in(payload.value), *pages_of(payload.value)], server):
    return answer
-  text = told_result(said.text, lambda uri: self.told(uri, server))
-  return answer if text == said.text else result(answer.id_text, text)
- def _note(self, uris, server):
-  same = [uri for uri in uris if self.told(uri, server) == uri]
+  text = rewritten_result(payload.text, lambda uri: self.exposed_uri(uri, server))
+  return answer if text == payload.text else result(answer.id_text, text)
+ def _note_all(self, uris, server):
+  same = [uri for uri in uris if self.exposed_uri(uri, server) == uri]
   for uri in same[:MAXIMUM_URIS]:
    self.add(uri, server)
   return len(same) == len(uris)
@@ -4170,8 +4197,8 @@ def _uris_in(result):
    parts += _items(holder, member)
  for part in [skill, *parts]:
   if type(part) is dict:
-   for one in (part, part.get("resource")):
-    uri = one.get("uri") if type(one) is dict else None
+   for block in (part, part.get("resource")):
+    uri = block.get("uri") if type(block) is dict else None
     if type(uri) is str:
      yield uri
 
@@ -5989,76 +6016,73 @@ class Streams:
 """,
     "plan.addresses": r"""
 from ..messages.jsontext import Json, elements, members
-from ..plan.uri_templates import fits, folder_of, is_told_apart
+from ..plan.uri_templates import fits, is_qualifiable, percent_encoded, qualified_unit
 from ..start.values import quote
-_SEGMENT = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
-_FLAT = "ui/resourceUri"
-_SEVERAL = ""
+_OLD_PAGE = "ui/resourceUri"
+_OTHERS = ""
 
 class Addresses:
- def __init__(self, handed):
-  self._servers = {_encoded(server): server for server in handed}
+ def __init__(self, uris):
+  self._servers = {percent_encoded(server): server for server in uris}
   self._owners = {}
-  listed = [(uri, server) for server, uris in handed.items() for uri in uris]
-  listed = [(uri, server) for uri, server in listed if is_told_apart(uri)]
+  listed = [(uri, server) for server, own in uris.items() for uri in own]
+  listed = [(uri, server) for uri, server in listed if is_qualifiable(uri)]
   for uri, server in listed:
-   self._owners.setdefault(folder_of(uri), set()).add(server)
+   self._owners.setdefault(qualified_unit(uri), set()).add(server)
   for uri, server in listed:
    self._owners[self._place(uri)].add(server)
-  self._templates = [one for one, by in self._owners.items() if "{" in one and len(by) > 1]
-  while self._clears({uri for uri, _ in listed}):
+  self._templates = [uri for uri, by in self._owners.items() if "{" in uri and len(by) > 1]
+  while self._resolve_conflicts({uri for uri, _ in listed}):
    pass
- def _clears(self, uris):
-  taken = [uri for uri in uris if self._is_alone(uri) and self._stands_for(uri) is not None]
-  for uri in taken:
-   self._owners[self._place(uri)].add(_SEVERAL)
-  return bool(taken)
- def _is_alone(self, uri):
+ def _resolve_conflicts(self, uris):
+  conflicting = [
+   uri for uri in uris if self._has_one_owner(uri) and self._unqualified(uri) is not None
+  ]
+  for uri in conflicting:
+   self._owners[self._place(uri)].add(_OTHERS)
+  return bool(conflicting)
+ def _has_one_owner(self, uri):
   return len(self._owners.get(self._place(uri), ())) == 1
  def owners(self, uri):
   place = self._place(uri)
-  if place or not is_told_apart(uri):
+  if place or not is_qualifiable(uri):
    return self._owners.get(place, set())
-  fitting = [self._owners[one] for one in self._templates if fits(one, uri)]
+  fitting = [self._owners[template] for template in self._templates if fits(template, uri)]
   return set().union(*fitting)
  def _place(self, uri):
-  if not is_told_apart(uri):
+  if not is_qualifiable(uri):
    return ""
   while uri not in self._owners:
-   if folder_of(uri) == uri:
+   if qualified_unit(uri) == uri:
     return ""
-   uri = folder_of(uri)
+   uri = qualified_unit(uri)
   return uri
- def told(self, uri, server, origin=None):
-  if not is_told_apart(uri):
+ def exposed_uri(self, uri, server, origin=None):
+  if not is_qualifiable(uri):
    return uri
   owners = self.owners(uri) or ({origin} if origin else set())
-  return server_address(uri, server) if owners - {server} else uri
- def meant(self, uri, origin):
-  meant = self._stands_for(uri, origin)
-  if meant is None or not self._is_alone(uri):
-   return meant
-  server, own = meant
-  moved = server_address(self._place(own), server)
-  return meant if server in self.owners(own) and len(moved) > len(self._place(uri)) else None
- def _stands_for(
+  return qualified_uri(uri, server) if owners - {server} else uri
+ def own_uri(self, uri, origin):
+  found = self._unqualified(uri, origin)
+  if found is None or not self._has_one_owner(uri):
+   return found
+  server, own = found
+  moved = qualified_uri(self._place(own), server)
+  is_qualified = server in self.owners(own) and len(moved) > len(self._place(uri))
+  return found if is_qualified else None
+ def _unqualified(
   self, uri, origin=lambda uri: None
  ):
   scheme, _, path = uri.partition("://")
   first, mark, rest = path.partition("/")
   server, own = self._servers.get(first), f"{scheme}://{rest}"
-  if server is None or not mark or self.told(own, server, origin(own)) == own:
+  if server is None or not mark or self.exposed_uri(own, server, origin(own)) == own:
    return None
   return server, own
 
-def server_address(uri, server):
+def qualified_uri(uri, server):
  scheme, _, path = uri.partition("://")
- return f"{scheme}://{_encoded(server)}/{path}"
-
-def _encoded(server):
- return "".join(
-  [chr(byte) if byte in _SEGMENT else f"%{byte:02X}" for byte in server.encode("utf-8")]
- )
+ return f"{scheme}://{percent_encoded(server)}/{path}"
 
 def uris_of(kind, item):
  if kind in ("tools", "prompts"):
@@ -6066,44 +6090,46 @@ def uris_of(kind, item):
  files = item.get("resources")
  named = [item, *(files if type(files) is list else ())]
  key = "uriTemplate" if kind == "templates" else "uri"
- found = [one.get(key) for one in named if type(one) is dict]
- return [one for one in found if type(one) is str]
+ uris = [entry.get(key) for entry in named if type(entry) is dict]
+ return [uri for uri in uris if type(uri) is str]
 
 def pages_of(value):
  meta = value.get("_meta")
  if type(meta) is not dict:
   return []
  ui = meta.get("ui")
- named = [ui.get("resourceUri") if type(ui) is dict else None, meta.get(_FLAT)]
- return [one for one in named if type(one) is str]
+ named = [ui.get("resourceUri") if type(ui) is dict else None, meta.get(_OLD_PAGE)]
+ return [uri for uri in named if type(uri) is str]
 
-def told_item(kind, text, told):
+def rewritten_item(kind, text, rewrite):
  if kind == "tools":
-  return _with_pages(text, told)
- text = _with_uri(text, told, "uriTemplate" if kind == "templates" else "uri")
- return _with_each(text, "resources", lambda one: _with_uri(one, told))
+  return _with_pages(text, rewrite)
+ text = _with_uri(text, rewrite, "uriTemplate" if kind == "templates" else "uri")
+ return _with_each(text, "resources", lambda part: _with_uri(part, rewrite))
 
-def told_result(text, told):
- def block(one):
-  return _with_inner(_with_uri(one, told), "resource", lambda inner: _with_uri(inner, told))
- text = _with_pages(text, told)
- text = _with_inner(text, "skill", lambda skill: told_item("skills", skill, told))
- text = _with_each(text, "messages", lambda one: _with_inner(one, "content", block))
+def rewritten_result(text, rewrite):
+ def block(part):
+  return _with_inner(
+   _with_uri(part, rewrite), "resource", lambda inner: _with_uri(inner, rewrite)
+  )
+ text = _with_pages(text, rewrite)
+ text = _with_inner(text, "skill", lambda skill: rewritten_item("skills", skill, rewrite))
+ text = _with_each(text, "messages", lambda part: _with_inner(part, "content", block))
  text = _with_each(text, "content", block)
  for member in ("contents", "resources"):
-  text = _with_each(text, member, lambda one: _with_uri(one, told))
+  text = _with_each(text, member, lambda part: _with_uri(part, rewrite))
  return text
 
-def _with_pages(text, told):
+def _with_pages(text, rewrite):
  def change(meta):
-  return _with_inner(_with_uri(meta, told, _FLAT), "ui", page)
+  return _with_inner(_with_uri(meta, rewrite, _OLD_PAGE), "ui", page)
  def page(ui):
-  return _with_uri(ui, told, "resourceUri")
+  return _with_uri(ui, rewrite, "resourceUri")
  return _with_inner(text, "_meta", change)
 
-def _with_uri(text, told, member="uri"):
+def _with_uri(text, rewrite, member="uri"):
  uri = members(text)[0].get(member, (None,))[0]
- new = told(uri) if type(uri) is str else uri
+ new = rewrite(uri) if type(uri) is str else uri
  return text if new == uri else Json(text).owned({member: quote(new)}).text
 
 def _with_inner(text, member, change):
@@ -6132,14 +6158,14 @@ def exposed_name(server, tool, row, separator):
  return renamed if renamed is not None else server + separator + tool
 
 def portable_names(exposed):
- names = {name: _cleaned(name) for name in exposed}
+ names = {name: _sanitized(name) for name in exposed}
  for length in _HASH_LENGTHS:
   count = {}
   for short in names.values():
    count[short] = count.get(short, 0) + 1
   for name, short in names.items():
-   taken = short in names and short != name
-   if count[short] > 1 or taken or not 0 < len(short) <= PORTABLE_LIMIT:
+   is_exposed = short in names and short != name
+   if count[short] > 1 or is_exposed or not 0 < len(short) <= PORTABLE_LIMIT:
     names[name] = _hashed(name, length)
  return names
 
@@ -6148,7 +6174,7 @@ def prefix_of(name, servers, separator):
  return next((server for server, prefix in known if name.startswith(prefix)), None)
 
 def prefixes(servers, separator):
- spelled = [(server, (server + separator, f"{_cleaned(server)}_")) for server in servers]
+ spelled = [(server, (server + separator, f"{_sanitized(server)}_")) for server in servers]
  found = [(server, prefix) for server, both in spelled for prefix in both if prefix != "_"]
  return sorted(found, key=lambda pair: -len(pair[0]))
 
@@ -6157,29 +6183,29 @@ def hashed_name(name):
 
 def name_new(
  items, catalogue, server, row, options):
- taken = {}
+ owners = {}
  for other in [item for items_ in catalogue.live.values() for item in items_]:
-  taken[other.exposed] = taken[other.portable] = other.server, other.original
+  owners[other.exposed] = owners[other.portable] = other.server, other.original
  for exposed, route in catalogue.routes.items():
-  taken[exposed] = taken[route[2]] = route[0], route[1]
- is_anothers = _foreign(server, row, catalogue.servers, options)
+  owners[exposed] = owners[route[2]] = route[0], route[1]
+ is_anothers = _anothers_prefix(server, row, catalogue.servers, options)
  named = []
  for item in items:
   if options.names != "bare":
    item.exposed = exposed_name(server, item.original, row, options.separator)
   owner = server, item.original
-  if taken.get(item.exposed, owner) == owner and is_anothers(item.exposed):
+  if owners.get(item.exposed, owner) == owner and is_anothers(item.exposed):
    item.exposed = hashed_name(item.exposed)
-  if taken.setdefault(item.exposed, owner) == owner:
+  if owners.setdefault(item.exposed, owner) == owner:
    named.append(item)
- portable = portable_names([*taken])
+ portable = portable_names([*owners])
  for item in named:
   item.portable = portable[item.exposed]
   if item.portable != item.exposed and is_anothers(item.portable):
    item.portable = hashed_name(item.exposed)
  return named
 
-def _foreign(
+def _anothers_prefix(
  server, row, servers, options):
  chosen = frozenset(row.get("rename", {}).values())
  known = prefixes([name for name in servers if name], options.separator)
@@ -6188,7 +6214,7 @@ def _foreign(
   return options.names != "bare" and name not in chosen and owner != server
  return is_anothers
 
-def _cleaned(name):
+def _sanitized(name):
  text = "".join([char if char in _PORTABLE else "_" for char in name])
  while "__" in text:
   text = text.replace("__", "_")
@@ -6197,13 +6223,14 @@ def _cleaned(name):
 def _hashed(name, length):
  from hashlib import sha256
  mark = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:length]
- return f"{_cleaned(name)[: PORTABLE_LIMIT - length - 1].rstrip('_-') or 'tool'}_{mark}"
+ return f"{_sanitized(name)[: PORTABLE_LIMIT - length - 1].rstrip('_-') or 'tool'}_{mark}"
 """,
     "plan.plan": r"""
 from ..messages.jsontext import obj, parse
 from ..messages.protocol import SERVER_KEY, SKILLS_EXTENSION
 from ..start.greeting import version_of
 from ..start.values import quote
+PLAIN = ("name", "compiler", "config")
 
 class Options:
  http = None
@@ -6236,7 +6263,7 @@ class Plan:
  def needs(self):
   return [name for facts in self.children.values() for name in facts.get("needs", ())]
  @property
- def skilled(self):
+ def servers_with_skills(self):
   extended = self.children.items()
   return [name for name, facts in extended if SKILLS_EXTENSION in facts.get("extensions", ())]
  @property
@@ -6245,7 +6272,7 @@ class Plan:
  @property
  def signature(self):
   return obj({SERVER_KEY: self.info})
- def show_names(self, names):
+ def use_names(self, names):
   self.options.names = names
  def narrowed(self, **changes):
   part = object.__new__(Plan)
@@ -6258,16 +6285,32 @@ def _routes(table):
   for server, rows in parse(table).items()
   for exposed, row in rows.items()
  }
+
+def unreadable(place, table):
+ if isinstance(table, dict):
+  found = (unreadable(f'{place}["{name}"]', one) for name, one in table.items())
+  return next(filter(None, found), "")
+ try:
+  parse(table)
+ except Exception as problem:
+  return f"{place} cannot be read: {problem}"
+ return ""
 """,
     "plan.uri_templates": r"""
 from ..messages.protocol import APART, SKILL_SCHEME
+_UNRESERVED = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
 _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_%")
-LONGEST_APART = 2_000
-DEEPEST_APART = 32
+LONGEST_QUALIFIED = 2_000
+DEEPEST_QUALIFIED = 32
+
+def percent_encoded(text, kept=""):
+ unchanged = (_UNRESERVED + kept).encode("ascii")
+ octets = text.encode("utf-8", "surrogateescape")
+ return "".join([chr(byte) if byte in unchanged else f"%{byte:02X}" for byte in octets])
 
 def fits(template, uri):
- uri = _percent_encoded(uri)
- first, *parts = _percent_encoded(template).split("{")
+ uri = _ascii_uri(uri)
+ first, *parts = _ascii_uri(template).split("{")
  if not uri.startswith(first):
   return False
  index = len(first)
@@ -6285,7 +6328,7 @@ def fits(template, uri):
  rest = uri[index:]
  return not (plain and _crosses(rest)) if pending else not rest
 
-def _percent_encoded(text):
+def _ascii_uri(text):
  if text.isascii():
   return text
  octets = text.encode("utf-8", "surrogatepass")
@@ -6294,49 +6337,18 @@ def _percent_encoded(text):
 def _crosses(text):
  return any(mark in text for mark in "/?#")
 
-def lies_in(uri, whole):
+def is_within(uri, whole):
  if not uri.startswith(whole):
   return False
  return len(uri) == len(whole) or whole.endswith("/") or uri[len(whole)] in "/?#"
 
-def folder_of(uri):
+def qualified_unit(uri):
  inner = uri.startswith(SKILL_SCHEME) and "/" in uri[len(SKILL_SCHEME) :]
  return uri.rpartition("/")[0] if inner else uri
 
-def is_told_apart(uri):
- bounded = len(uri) <= LONGEST_APART and uri.count("/") <= DEEPEST_APART
+def is_qualifiable(uri):
+ bounded = len(uri) <= LONGEST_QUALIFIED and uri.count("/") <= DEEPEST_QUALIFIED
  return bounded and uri.startswith(APART)
-""",
-    "processes.groups": r"""
-import os
-import sys
-if sys.platform == "win32":
- from ..processes.windows_jobs import START_FLAGS, Job
-
-def start_options():
- if sys.platform == "win32":
-  return {"creationflags": START_FLAGS}
- else:
-  return {"start_new_session": True}
-
-def lead_group(pid):
- if sys.platform == "win32":
-  return Job(pid)
- else:
-  return SessionGroup(pid)
-
-class SessionGroup:
- def __init__(self, leader):
-  self.leader = leader
- def signal(self, number):
-  if sys.platform != "win32":
-   try:
-    os.killpg(self.leader, number)
-   except ProcessLookupError:
-    return False
-   except PermissionError:
-    return False
-  return True
 """,
     "processes.memory": r"""
 import threading
@@ -6344,7 +6356,7 @@ from time import sleep
 from ..processes.polling import LINUX
 from ..processes.threads import start_thread
 _PARAMETERS = {-8: 1, -3: 1 << 25, -1: 1 << 30}
-FREE_SECONDS = 1.0
+KEPT_SECONDS = 1.0
 _is_planned = threading.Event()
 
 def keep_memory():
@@ -6358,7 +6370,7 @@ def return_memory():
    _is_planned.clear()
 
 def _return():
- sleep(FREE_SECONDS)
+ sleep(KEPT_SECONDS)
  _is_planned.clear()
  _call("malloc_trim", 0)
 
@@ -6381,7 +6393,7 @@ POLLIN = getattr(select, "POLLIN", 0)
 POLLOUT = getattr(select, "POLLOUT", 0)
 POLLRDHUP = getattr(select, "POLLRDHUP", 0)
 STDIN_CHUNK = 1 << 16
-NARROW_PIPE, WIDE_PIPE = 1 << 16, 1 << 20
+DEFAULT_PIPE_BYTES, LARGEST_PIPE_BYTES = 1 << 16, 1 << 20
 SET_PIPE_SIZE, GET_PIPE_SIZE = 1031, 1032
 
 class Stopped(Exception):
@@ -6395,13 +6407,13 @@ def set_nonblocking(descriptor):
  if sys.platform != "win32":
   os.set_blocking(descriptor, False)
 
-def writable(descriptor, seconds):
+def wait_writable(descriptor, seconds):
  return not POLLS or _ready(descriptor, seconds, POLLOUT)
 
-def readable(descriptor, seconds):
+def wait_readable(descriptor, seconds):
  return _ready(descriptor, seconds, POLLIN)
 
-def hung_up(descriptor):
+def writer_closed(descriptor):
  if not POLLS:
   return False
  poll = new_poll()
@@ -6413,13 +6425,15 @@ def _ready(descriptor, seconds, event):
  poll.register(descriptor, event)
  return bool(poll.poll(None if seconds is None else seconds * 1000))
 
-def widen(descriptor):
+def enlarge_pipe(descriptor):
  if not LINUX:
   return False
  from fcntl import fcntl
  try:
-  narrow = fcntl(descriptor, GET_PIPE_SIZE) < WIDE_PIPE
-  return bool(narrow and fcntl(descriptor, SET_PIPE_SIZE, WIDE_PIPE) >= WIDE_PIPE)
+  narrow = fcntl(descriptor, GET_PIPE_SIZE) < LARGEST_PIPE_BYTES
+  return bool(
+   narrow and fcntl(descriptor, SET_PIPE_SIZE, LARGEST_PIPE_BYTES) >= LARGEST_PIPE_BYTES
+  )
  except OSError:
   return False
 """,
@@ -6430,39 +6444,43 @@ from time import monotonic, sleep
 from ..messages.message import MAXIMUM_LINE_BYTES, Lines
 from ..messages.printable import printable
 from ..processes.memory import return_memory
-from ..processes.polling import POLLIN, POLLS, new_poll, widen
-from ..processes.reasons import how_ended, telling
+from ..processes.polling import POLLIN, POLLS, enlarge_pipe, new_poll
+from ..processes.reasons import exit_reason, key_lines
 from ..processes.spawning import KILL
 from ..processes.threads import NO_THREAD, start_thread
-from ..processes.writer import RETURNED, Writer
+from ..processes.writer import RETURNED_BYTES, Writer
 STDIN_GRACE_SECONDS = 2.0
 SIGTERM_GRACE_SECONDS = 2.0
-LAST_WORDS_SECONDS = 0.3
-LAST_WORDS_BYTES = 8192
-LAST_WORDS_LINES = 10
+PIPE_GRACE_SECONDS = 0.3
+STDERR_TAIL_BYTES = 8192
+STDERR_TAIL_LINES = 10
 CHUNK = 1 << 16
 TERMINATE = 15
 
 class Process:
  def __init__(
-  self, spawned, receive, ended):
+  self,
+  spawned,
+  on_lines,
+  on_end,
+ ):
   self.launch = spawned.launch
-  self.receive = receive
-  self.ended = ended
+  self.on_lines = on_lines
+  self.on_end = on_end
   self.exited = threading.Event()
-  self.drained = threading.Event()
-  self.silent = threading.Event()
+  self.stdout_ended = threading.Event()
+  self.stderr_ended = threading.Event()
   self.gone = threading.Event()
-  self.retired = False
+  self.detached = False
   self._is_passing_on = False
-  self._last_words = b""
+  self._stderr_tail = b""
   self._lock = threading.Lock()
   self._is_reported = False
   self._is_closed = False
   self.handle = spawned.handle
   self._group = spawned.group
   try:
-   self._closed, self._close = os.pipe()
+   self._close_reader, self._close_writer = os.pipe()
   except OSError:
    spawned.discard()
    raise
@@ -6470,11 +6488,11 @@ class Process:
   self.writer = Writer(
    stdin,
    private=True,
-   broke=lambda: self._end_in_thread(self._deaf),
-   overflowed=lambda waiting: self._end_in_thread(self._full, waiting),
+   on_broken=lambda: self._end_in_thread(self._on_stdin_closed),
+   on_overflow=lambda waiting: self._end_in_thread(self._on_overflow, waiting),
   )
   if start_thread(self._read_stderr, stderr) is None:
-   self._undo(self._stdout, stderr, self._closed)
+   self._undo(self._stdout, stderr, self._close_reader)
   if start_thread(self._wait) is None:
    self._undo(self._stdout)
  def send(self, *messages):
@@ -6482,9 +6500,9 @@ class Process:
   for message in messages:
    pieces += message.pieces()
   self.writer.send(*pieces)
- def retire(self):
-  self.retired = True
-  self.silence()
+ def detach(self):
+  self.detached = True
+  self.suppress_report()
  def _undo(self, *descriptors):
   self.kill()
   self.handle.wait()
@@ -6496,44 +6514,44 @@ class Process:
  def _end_in_thread(self, work, *arguments):
   if start_thread(work, *arguments) is None:
    self.kill()
- def read(self):
-  lines = Lines(self._endless)
+ def read_to_end(self):
+  lines = Lines(self._on_line_too_long)
   is_wide = False
   for data in _chunks(self._stdout):
    if len(data) == CHUNK and not is_wide:
     is_wide = True
-    widen(self._stdout)
-   was_large = lines.size > RETURNED
+    enlarge_pipe(self._stdout)
+   was_large = lines.size > RETURNED_BYTES
    self._is_passing_on = True
-   self.receive(*lines.feed(data))
+   self.on_lines(*lines.feed(data))
    self._is_passing_on = False
    del data
-   if was_large and lines.size <= RETURNED:
+   if was_large and lines.size <= RETURNED_BYTES:
     return_memory()
-  self.drained.set()
-  if not self.exited.wait(LAST_WORDS_SECONDS):
+  self.stdout_ended.set()
+  if not self.exited.wait(PIPE_GRACE_SECONDS):
    self.end("closed its standard output")
- def _endless(self):
+ def _on_line_too_long(self):
   reason = f"wrote a line of more than {MAXIMUM_LINE_BYTES >> 20} MiB"
   self._end_in_thread(self.end, reason)
- def _deaf(self):
-  if not self.exited.wait(LAST_WORDS_SECONDS):
+ def _on_stdin_closed(self):
+  if not self.exited.wait(PIPE_GRACE_SECONDS):
    self.end("closed its standard input")
- def _full(self, waiting):
+ def _on_overflow(self, waiting):
   self.end(f"does not read its input, {waiting >> 20} MiB are waiting")
  def end(self, reason):
   with self._lock:
    was_reported, self._is_reported = self._is_reported, True
   if not was_reported:
-   self.ended(printable(self.launch.redact(reason)), self.last_words())
+   self.on_end(printable(self.launch.redact(reason)), self.stderr_tail())
   self.close()
- def silence(self):
+ def suppress_report(self):
   self._is_reported = True
  def close(self):
   with self._lock:
    was_closed, self._is_closed = self._is_closed, True
   if not was_closed:
-   os.close(self._close)
+   os.close(self._close_writer)
   self.writer.close()
   if self._group_gone(STDIN_GRACE_SECONDS):
    return
@@ -6544,13 +6562,13 @@ class Process:
   self._group_gone(SIGTERM_GRACE_SECONDS)
  def kill(self):
   self._signal(KILL)
- def last_words(self, most=LAST_WORDS_LINES):
-  text = self.launch.redact(self._last_words.decode("utf-8", "replace"))
-  is_whole = len(self._last_words) <= LAST_WORDS_BYTES
+ def stderr_tail(self, most=STDERR_TAIL_LINES):
+  text = self.launch.redact(self._stderr_tail.decode("utf-8", "replace"))
+  is_whole = len(self._stderr_tail) <= STDERR_TAIL_BYTES
   if not is_whole:
-   text = text[-LAST_WORDS_BYTES:].partition("\n")[2]
+   text = text[-STDERR_TAIL_BYTES:].partition("\n")[2]
   lines = [printable(line).rstrip() for line in text.replace("\r", "\n").split("\n")]
-  return "\n".join(telling([line for line in lines if line], most, is_whole))
+  return "\n".join(key_lines([line for line in lines if line], most, is_whole))
  def _group_gone(self, seconds):
   deadline = monotonic() + seconds
   self.exited.wait(seconds)
@@ -6566,40 +6584,40 @@ class Process:
   if not self.gone.is_set():
    self._group.signal(number)
  def _read_stderr(self, descriptor):
-  for data in _chunks(descriptor, self._listens(descriptor)):
-   self._last_words = (self._last_words + data)[-2 * LAST_WORDS_BYTES :]
-  self.silent.set()
-  os.close(self._closed)
- def _listens(self, descriptor):
+  for data in _chunks(descriptor, self._stderr_waiter(descriptor)):
+   self._stderr_tail = (self._stderr_tail + data)[-2 * STDERR_TAIL_BYTES :]
+  self.stderr_ended.set()
+  os.close(self._close_reader)
+ def _stderr_waiter(self, descriptor):
   if not POLLS:
    return lambda: None
   poll = new_poll()
   poll.register(descriptor, POLLIN)
-  watched = [self._closed, self.writer.descriptor]
+  watched = [self._close_reader, self.writer.descriptor]
   for number in watched:
    poll.register(number, 0)
   def wait():
    while True:
     ready = [number for number, _ in poll.poll()]
-    closed = self._closed in ready
+    closed = self._close_reader in ready
     if watched and (closed or self.writer.descriptor in ready):
      while watched:
       poll.unregister(watched.pop())
      if not closed:
-      self._end_in_thread(self._deaf)
+      self._end_in_thread(self._on_stdin_closed)
     if descriptor in ready:
      return
   return wait
  def _wait(self):
   status = self.handle.wait()
   self.exited.set()
-  while not self.drained.wait(LAST_WORDS_SECONDS) and self._is_passing_on:
+  while not self.stdout_ended.wait(PIPE_GRACE_SECONDS) and self._is_passing_on:
    pass
-  self.silent.wait(LAST_WORDS_SECONDS)
+  self.stderr_ended.wait(PIPE_GRACE_SECONDS)
   if self._is_reported:
    self.close()
    return
-  self.end(how_ended(status, self.launch))
+  self.end(exit_reason(status, self.launch))
 
 def _chunks(descriptor, wait=None):
  try:
@@ -6623,7 +6641,7 @@ from ..launch.launch import MORE_FOLDERS, MissingVariables
 from ..launch.platforms import WINDOWS, find_program
 from ..messages.printable import where
 from ..start.values import quote
-OFTEN_USED_FOLDERS = (
+USUAL_FOLDERS = (
  "/opt/homebrew/bin",
  "/home/linuxbrew/.linuxbrew/bin",
  "/usr/local/bin",
@@ -6640,7 +6658,7 @@ OFTEN_USED_FOLDERS = (
  "~/.local/share/mise/shims",
  "~/.pyenv/shims",
 )
-OFTEN_USED_ON_WINDOWS = (
+USUAL_FOLDERS_ON_WINDOWS = (
  "%ProgramFiles%\\nodejs",
  "%APPDATA%\\npm",
  "%USERPROFILE%\\.local\\bin",
@@ -6668,7 +6686,7 @@ GAP = "…"
 INTERRUPTED = 0xC000013A
 FIRST_CRASH = 0xC0000000
 
-def why_not_started(problem, launch):
+def start_failure(problem, launch):
  if not isinstance(problem, (MissingVariables, OSError, ValueError)):
   why = f"{where(problem)}: {problem}"
  elif isinstance(problem, FileNotFoundError) and launch and not os.path.isabs(launch.argv[0]):
@@ -6684,11 +6702,11 @@ def not_found(command, env):
 
 def _entry_remedy(command, env):
  path, form = os.environ.get("PATH", ""), os.environ.get(MORE_FOLDERS)
- place = often_used_place(command)
+ place = usual_place(command)
  if not place or env.get("PATH", "") != os.pathsep.join(filter(None, [form, path])):
   return ""
  lacking = [name for name, found in interpreters(place, env) if found is None]
- places = [place, *filter(None, map(often_used_place, lacking))]
+ places = [place, *filter(None, map(usual_place, lacking))]
  folders = list(dict.fromkeys(map(os.path.dirname, places)))
  if form is not None:
   whole = os.pathsep.join([*folders, *filter(None, [form])])
@@ -6702,13 +6720,13 @@ def _entry_remedy(command, env):
 def where_to_find(command):
  if command == "nvm":
   return "nvm is a function of a shell: write the path that `nvm which current` prints"
- place = often_used_place(command)
+ place = usual_place(command)
  if place:
   return f"write {place} as `command`, or add its folder to PATH in `env`"
  return "install it, or write its absolute path"
 
-def often_used_place(command):
- for pattern in OFTEN_USED_ON_WINDOWS if WINDOWS else OFTEN_USED_FOLDERS:
+def usual_place(command):
+ for pattern in USUAL_FOLDERS_ON_WINDOWS if WINDOWS else USUAL_FOLDERS:
   for folder in _matching(os.path.expandvars(os.path.expanduser(pattern))):
    place = find_program(command, {"PATH": folder}, "")
    if place is not None:
@@ -6752,15 +6770,15 @@ def interpreter(line):
   return next((w for w in words[1:] if w[0] != "-" and "=" not in w), words[0])
  return words[0] if words else ""
 
-def how_ended(status, launch):
- ended = describe(status)
+def exit_reason(status, launch):
+ ended = status_text(status)
  if status == NOT_FOUND and not WINDOWS:
   for name, found in interpreters(launch.argv[0], launch.env):
    if found is None:
     return f"{ended}: {not_found(name, launch.env)}"
  return ended
 
-def describe(status):
+def status_text(status):
  if status == INTERRUPTED:
   return "was interrupted"
  if status >= FIRST_CRASH:
@@ -6773,25 +6791,25 @@ def describe(status):
  except ValueError:
   return f"was killed by signal {-status}"
 
-def crashed(status):
+def has_crashed(status):
  return status < 0 or status >= FIRST_CRASH
 
-def telling(lines, most, is_whole):
+def key_lines(lines, most, is_whole):
  if len(lines) > most:
   lines = [line for line in lines if not line.lstrip().startswith("-")] or lines
  if len(lines) <= most:
   return list(lines)
  reasons = [number for number, line in enumerate(lines) if _gives_reason(line)]
- kept = {*reasons[:REASON_LINES], *range(FIRST_LINES if is_whole else 0)}
- kept.update(range(len(lines) - most + len(kept), len(lines)))
- shown = []
+ chosen = {*reasons[:REASON_LINES], *range(FIRST_LINES if is_whole else 0)}
+ chosen.update(range(len(lines) - most + len(chosen), len(lines)))
+ result = []
  before = 0
- for number in sorted(kept):
-  if shown and number > before + 1:
-   shown.append(GAP)
-  shown.append(lines[number])
+ for number in sorted(chosen):
+  if result and number > before + 1:
+   result.append(GAP)
+  result.append(lines[number])
   before = number
- return shown
+ return result
 
 def _gives_reason(line):
  words = line.lower()
@@ -6800,11 +6818,13 @@ def _gives_reason(line):
     "processes.spawning": r"""
 import os
 import subprocess
+import sys
 from ..launch.platforms import command_line
-from ..processes.groups import lead_group, start_options
+if sys.platform == "win32":
+ from ..processes.windows_jobs import START_FLAGS, Job
 KILL = 9
 
-class Spawned:
+class SpawnedProcess:
  def __init__(
   self, launch, handle, group, pipes):
   self.launch = launch
@@ -6833,7 +6853,7 @@ def spawn(launch):
    cwd=launch.cwd,
    **start_options(),
   )
-  return Spawned(launch, popen, _led(popen), ours)
+  return SpawnedProcess(launch, popen, _group_of(popen), ours)
  except BaseException:
   for descriptor in ours:
    os.close(descriptor)
@@ -6842,13 +6862,38 @@ def spawn(launch):
   for descriptor in theirs:
    os.close(descriptor)
 
-def _led(popen):
+def _group_of(popen):
  try:
   return lead_group(popen.pid)
  except OSError:
   popen.kill()
   popen.wait()
   raise
+
+def start_options():
+ if sys.platform == "win32":
+  return {"creationflags": START_FLAGS}
+ else:
+  return {"start_new_session": True}
+
+def lead_group(pid):
+ if sys.platform == "win32":
+  return Job(pid)
+ else:
+  return SessionGroup(pid)
+
+class SessionGroup:
+ def __init__(self, leader):
+  self.leader = leader
+ def signal(self, number):
+  if sys.platform != "win32":
+   try:
+    os.killpg(self.leader, number)
+   except ProcessLookupError:
+    return False
+   except PermissionError:
+    return False
+  return True
 """,
     "processes.threads": r"""
 import threading
@@ -6930,23 +6975,23 @@ import threading
 from time import monotonic
 from ..processes.memory import return_memory
 from ..processes.polling import (
- NARROW_PIPE,
+ DEFAULT_PIPE_BYTES,
  POLLS,
+ enlarge_pipe,
  set_nonblocking,
- widen,
- writable,
+ wait_writable,
 )
 from ..processes.threads import start_thread
 MAXIMUM_PIECES = 1000
-RETURNED = 1 << 20
+RETURNED_BYTES = 1 << 20
 
 class Writer:
  def __init__(
   self,
   descriptor,
   private,
-  broke=None,
-  overflowed=None,
+  on_broken=None,
+  on_overflow=None,
  ):
   self.descriptor = descriptor
   self.broken = False
@@ -6954,8 +6999,8 @@ class Writer:
   self.lock = threading.Lock()
   self.drained = threading.Condition(self.lock)
   self._queue = None
-  self._broke = broke
-  self._overflowed = overflowed
+  self._on_broken = on_broken
+  self._on_overflow = on_overflow
   self._private = private and POLLS
   if self._private:
    set_nonblocking(descriptor)
@@ -6967,13 +7012,13 @@ class Writer:
    if queue is None or not queue.alive:
     rest = self._write_at_once(pieces)
     left = sum([len(piece) for piece in rest]) if rest else 0
-    if left > NARROW_PIPE and widen(self.descriptor):
+    if left > DEFAULT_PIPE_BYTES and enlarge_pipe(self.descriptor):
      rest = self._write_at_once(rest)
     if rest:
      self._begin(rest)
-   elif self._overflowed is not None and queue.overflows():
+   elif self._on_overflow is not None and queue.overflows():
     self.broken = True
-    self._overflowed(queue.waiting)
+    self._on_overflow(queue.waiting)
     queue.discard()
    else:
     queue.add([*pieces])
@@ -6994,9 +7039,9 @@ class Writer:
     self.closing = True
     if self._queue is None or not self._queue.alive:
      os.close(self.descriptor)
- def break_off(self):
-  if self._broke is not None and not self.broken:
-   self._broke()
+ def mark_broken(self):
+  if self._on_broken is not None and not self.broken:
+   self._on_broken()
   self.broken = True
  def _begin(self, rest):
   if self._queue is None:
@@ -7014,7 +7059,7 @@ class Writer:
   except BlockingIOError:
    pass
   except OSError:
-   self.break_off()
+   self.mark_broken()
    return []
   for number, piece in enumerate(pieces):
    if written < len(piece):
@@ -7024,7 +7069,7 @@ class Writer:
  def _has_room(self, pieces):
   if sum([len(piece) for piece in pieces]) > getattr(select, "PIPE_BUF", 0):
    return False
-  return writable(self.descriptor, 0)
+  return wait_writable(self.descriptor, 0)
 MAXIMUM_WAITING_BYTES = 1 << 26
 STALL_SECONDS = 10.0
 PATIENCE_FACTOR = 8
@@ -7038,12 +7083,12 @@ class WriteQueue:
   self.waiting = 0
   self._queue = []
   self._batch = []
-  self._took_at = 0.0
+  self._written_at = 0.0
  def begin(self, rest):
-  self._took_at = monotonic()
+  self._written_at = monotonic()
   self.alive = start_thread(self._drain, rest) is not None
   if not self.alive:
-   self.writer.break_off()
+   self.writer.mark_broken()
  def add(self, pieces):
   self._queue.append(pieces)
   self.waiting += _size(pieces)
@@ -7055,7 +7100,7 @@ class WriteQueue:
  def overflows(self):
   if not self.crowded:
    return False
-  stalled = monotonic() - self._took_at >= STALL_SECONDS
+  stalled = monotonic() - self._written_at >= STALL_SECONDS
   return stalled or self.waiting > PATIENCE_FACTOR * MAXIMUM_WAITING_BYTES
  def _drain(self, pieces):
   most = 0
@@ -7071,18 +7116,18 @@ class WriteQueue:
       view = view[self._write(view) :]
      del view
    except OSError:
-    self.writer.break_off()
+    self.writer.mark_broken()
    with self.writer.drained:
     pieces = self._next()
-  if most > RETURNED:
+  if most > RETURNED_BYTES:
    return_memory()
  def _write(self, data):
   try:
-   taken = os.write(self.writer.descriptor, data[:PIECE])
-   self._took_at = monotonic()
-   return taken
+   written = os.write(self.writer.descriptor, data[:PIECE])
+   self._written_at = monotonic()
+   return written
   except BlockingIOError:
-   writable(self.writer.descriptor, None)
+   wait_writable(self.writer.descriptor, None)
    return 0
  def _next(self):
   pieces = []
@@ -7241,7 +7286,7 @@ from ..messages.protocol import (
  RESOURCE_NOT_FOUND,
  SKILLS_EXTENSION,
 )
-from ..plan.uri_templates import fits, folder_of, lies_in
+from ..plan.uri_templates import fits, is_within, qualified_unit
 from ..routing.routing import CompletionCall
 from ..servers.connection import Call
 from ..servers.lifecycle import DOWN
@@ -7310,7 +7355,7 @@ class ResourceRouting:
  def _meant(self, uri):
   if not (self._answers.has_addresses and uri.startswith(APART)):
    return None
-  meant = self._answers.addresses().meant(uri, self._origins.of)
+  meant = self._answers.addresses().own_uri(uri, self._origins.of)
   if meant is None:
    return None
   child, own = self._children[meant[0]], meant[1]
@@ -7319,7 +7364,9 @@ class ResourceRouting:
   if not (self._answers.has_addresses and uri.startswith(APART)):
    return []
   addresses = self._answers.addresses()
-  told = [addresses.told(uri, server) for server in sorted(addresses.owners(uri)) if server]
+  told = [
+   addresses.exposed_uri(uri, server) for server in sorted(addresses.owners(uri)) if server
+  ]
   return [one for one in told if one != uri]
  def _listers(self, method, uri):
   kinds = ("skills", "resources") if method in SKILL_METHODS else ("resources",)
@@ -7354,7 +7401,7 @@ class ResourceRouting:
  def _holders(self, method, uri):
   owners = self.owners(uri)
   if method in SKILL_METHODS:
-   skilled = [self._children[name] for name in self._answers.plan.skilled]
+   skilled = [self._children[name] for name in self._answers.plan.servers_with_skills]
    likely = [child for child in owners if child in skilled]
    return likely if self._guarded else list(dict.fromkeys([*likely, *skilled]))
   if method == "resources/subscribe":
@@ -7378,7 +7425,7 @@ class ResourceRouting:
  def _fits(self, server, uri):
   templates, skills = self._catalogues["templates"], self._catalogues["skills"]
   return any(fits(item.original, uri) for item in templates.served(server)) or any(
-   lies_in(uri, folder_of(item.original)) or item.names(uri)
+   is_within(uri, qualified_unit(item.original)) or item.names(uri)
    for item in skills.served(server)
   )
 
@@ -7391,7 +7438,7 @@ def _tells_of_resources(child):
 """,
     "routing.router": r"""
 from ..clients.clients import Clients
-from ..lists.uris import Origins
+from ..lists.uris import UriOwners
 from ..messages.jsontext import Json, Malformed, NotAnObject, obj
 from ..messages.message import error, failure, is_id, notification, result
 from ..messages.protocol import (
@@ -7427,7 +7474,7 @@ class Router:
   self.plan = answers.plan
   self.effects = effects
   self.clients = Clients("logging" in answers.declared)
-  self._origins = Origins(answers.has_addresses, answers.addresses)
+  self._origins = UriOwners(answers.has_addresses, answers.addresses)
   self.servers = {
    name: Instances(name, answers, effects, self.clients, self._origins)
    for name in self.plan.servers
@@ -7987,7 +8034,7 @@ class CallQueue:
    self._refused(call, message.raw("error"), unknown=message.code in UNKNOWN_CODES)
   else:
    if self._origins.are_asked_for:
-    message = self._origins.learn(message, connection.name)
+    message = self._origins.note_result(message, connection.name)
    if call.client.is_modern and self._lifecycle.era == LEGACY:
     message = _unasking(message)
    passed = call.succeeded(connection.name, message)
@@ -8098,7 +8145,7 @@ class Child:
   self._clients = clients
   self._catalogues = answers.catalogues
   self._outages = answers.outages
-  self._told = origins.told
+  self._told = origins.exposed_uri
   self.connection = Connection(self, self.receive, self.row, plan.options, effects)
   self.lifecycle = Lifecycle(self.connection, plan, era, audience)
   self._loss_said = False
@@ -8943,7 +8990,7 @@ class Reading:
   self._is_taken = False
   self.number = connection.ask(
    self.listing.kind.method,
-   self.listing.wanted or "",
+   self.listing.next_params or "",
    lambda answer: finish(self, answer),
    prepare=self.prepare,
    deadline=FOREVER,
@@ -8953,12 +9000,12 @@ class Reading:
    return
   self._is_taken = True
   try:
-   self.listing.take(answer.raw("result"))
+   self.listing.add_page(answer.raw("result"))
   except Malformed as problem:
    self.fault = str(problem)
  def prepare(self, answer):
   self.take(answer)
-  if self.listing.wanted is None:
+  if self.listing.next_params is None:
    known = self._catalogue.recorded(self.listing.server)
    recorded = {item.original: item for item in known}
    for item in self.listing.items:
@@ -9060,11 +9107,11 @@ class ListReader:
    if reading.fault:
     self._unread(reading.fault)
     return
-   if reading.listing.wanted is not None:
+   if reading.listing.next_params is not None:
     reading.ask(self._connection, self._answered)
     return
   self._end_reading()
-  faults = reading.listing.said(self._connection.row)
+  faults = reading.listing.warnings(self._connection.row)
   more = f" (the first of {len(faults)} faults of this list)" if faults[1:] else ""
   self._say(self.kind.method, faults[0] + more if faults else "")
   self._compare(listed(reading.listing.items, self._catalogue, self._connection))
@@ -9592,7 +9639,7 @@ class AnsweredNotifications:
     "servers.withheld": r"""
 from ..lists.catalogue import SKILLS, TEMPLATES
 from ..messages.protocol import METHODS, OTHER
-from ..plan.uri_templates import fits, folder_of, lies_in
+from ..plan.uri_templates import fits, is_within, qualified_unit
 
 class Withheld:
  def __init__(self, catalogue, server, reasons):
@@ -9614,11 +9661,11 @@ class Withheld:
  def _is_part(self, uri, withheld):
   if self.kind is TEMPLATES:
    return fits(withheld, uri)
-  if self.kind is not SKILLS or not lies_in(uri, folder_of(withheld)):
+  if self.kind is not SKILLS or not is_within(uri, qualified_unit(withheld)):
    return False
-  served = [folder_of(item.original) for item in self._catalogue.served(self._server)]
-  around = [folder for folder in served if lies_in(uri, folder)]
-  return all(len(folder) <= len(folder_of(withheld)) for folder in around)
+  served = [qualified_unit(item.original) for item in self._catalogue.served(self._server)]
+  around = [folder for folder in served if is_within(uri, folder)]
+  return all(len(folder) <= len(qualified_unit(withheld)) for folder in around)
 """,
     "stdio.call_log": r"""
 import os
@@ -9813,7 +9860,7 @@ class Engine:
   self.lock = threading.Lock()
   self._sinks = {}
   self._supervisor = Supervisor(self, folder)
-  self._stderr = Writer(2, private=False, overflowed=lambda waiting: None)
+  self._stderr = Writer(2, private=False, on_overflow=lambda waiting: None)
   self.is_closing = False
   self._awaited_client = None
   self._all_answered = threading.Event()
@@ -10000,11 +10047,15 @@ import stat
 from ..launch.platforms import WINDOWS
 from ..processes.threads import start_thread
 from ..processes.writer import Writer
-from ..start.opening import LOG_DIRECTORY, LOG_LEVEL
+from ..start.handover import LOG_DIRECTORY, LOG_LEVEL
 from ..stdio.call_log import Log
-from ..stdio.standard import complain
-from ..stdio.windows_files import open_to_append
+from ..stdio.standard import print_error
 DEVICES = ("aux", "con", "nul", "prn", "com", "lpt")
+_APPEND_ACCESS = 0x0004 | 0x0080 | 0x00100000
+_BY_ALL = 0x0007
+_OPEN_ALWAYS = 4
+_NORMAL_FILE = 0x0080
+_WRITE_ONLY = 0x0001
 
 def open_log(plan):
  return open_log_at(plan, path_in(os.environ[LOG_DIRECTORY], plan.name), (), is_debug())
@@ -10020,17 +10071,17 @@ def log_name(name):
  device = name.partition(".")[0].strip().lower().rstrip("0123456789")
  return ("_" if device in DEVICES else "") + "".join(letters) + ".log"
 
-def open_log_at(plan, path, taken, with_calls):
- broke = f"{plan.name}: cannot write the log {path} any more"
+def open_log_at(plan, path, protocol, with_calls):
+ message = f"{plan.name}: cannot write the log {path} any more"
  writer = Writer(
-  _opened(path, taken),
+  _opened(path, protocol),
   private=False,
-  broke=lambda: start_thread(complain, broke),
-  overflowed=lambda waiting: None,
+  on_broken=lambda: start_thread(print_error, message),
+  on_overflow=lambda waiting: None,
  )
  return Log(writer, with_calls)
 
-def _opened(path, taken):
+def _opened(path, protocol):
  if WINDOWS:
   descriptor = open_to_append(path)
  else:
@@ -10038,10 +10089,17 @@ def _opened(path, taken):
   descriptor = os.open(path, flags, 0o666)
  about = os.fstat(descriptor)
  if not stat.S_ISCHR(about.st_mode):
-  for other in taken:
+  for other in protocol:
    if os.path.samestat(about, os.fstat(other)):
     os.close(descriptor)
     raise ValueError("the protocol is spoken over it")
+ return descriptor
+
+def open_to_append(path):
+ from _winapi import CreateFile
+ from msvcrt import open_osfhandle
+ handle = CreateFile(path, _APPEND_ACCESS, _BY_ALL, 0, _OPEN_ALWAYS, _NORMAL_FILE, 0)
+ descriptor = open_osfhandle(handle, _WRITE_ONLY)
  return descriptor
 """,
     "stdio.standard": r"""
@@ -10055,7 +10113,7 @@ def open_standard_files():
    os.close(descriptor)
    return
 
-def complain(text):
+def print_error(text):
  try:
   os.write(2, (shown(text) + "\n").encode("utf-8", "backslashreplace"))
  except OSError:
@@ -10069,7 +10127,7 @@ import sys
 from ..clients.answers import Answers, answer_line
 from ..clients.client import Client
 from ..clients.profiles import choose
-from ..launch.needs import endless, unset
+from ..launch.needs import missing_variables, recursion_fault
 from ..launch.platforms import own_folder
 from ..messages.message import (
  MAXIMUM_LINE_BYTES,
@@ -10080,33 +10138,35 @@ from ..messages.message import (
  failure,
  read_message,
 )
+from ..messages.printable import where
 from ..messages.protocol import INVALID_REQUEST
-from ..plan.plan import Plan
+from ..plan.plan import PLAIN, Plan, unreadable
 from ..processes.memory import keep_memory
 from ..processes.polling import (
  POLLIN,
  POLLS,
  STDIN_CHUNK,
  Stopped,
- hung_up,
  new_poll,
- readable,
  set_nonblocking,
+ wait_readable,
+ writer_closed,
 )
 from ..processes.threads import SIGNAL_SECONDS
 from ..processes.writer import Writer
-from ..start.opening import ABOVE, ENDING, HEAD_START_SECONDS, LOG_DIRECTORY
-from ..stdio.standard import complain, open_standard_files
+from ..start.handover import ABOVE, ENDING, HEAD_START_SECONDS, LOG_DIRECTORY
+from ..stdio.standard import open_standard_files, print_error
 from ..stdio.windows_input import ThreadedInput
 DRAIN_SECONDS = 5.0
 FLUSH_SECONDS = 1.0
-UNREADABLE = 2
-ENDLESS = 2
+INPUT_UNREADABLE = 2
+STARTED_BY_ITSELF = 2
 MISSING_VARIABLE = 3
+INTERNAL_FAULT = 70
 
 class Stdio:
  def __init__(self, plan, folder, log=None):
-  self.writer = _taken_output()
+  self.writer = _protocol_output()
   os.dup2(2, 1)
   self.folder = folder
   self.plan = plan
@@ -10117,26 +10177,26 @@ class Stdio:
   self._log = log
   self.waiting = False
   self.stopped = False
-  self.input = _input(self.writer)
- def run(self, opening):
+  self.input = _new_input(self.writer)
+ def run(self, handover):
   fault = start_fault(self.answers, self.folder)
   if fault:
    return fault
   if os.isatty(0):
    waits = "waiting for the JSON-RPC messages of an MCP client on standard input"
-   complain(f"{self.answers.plan.name}: {waits}; -h shows what else it does")
+   print_error(f"{self.answers.plan.name}: {waits}; -h shows what else it does")
   status = 0
   for number in ENDING:
    signal.signal(number, self._stop)
   try:
-   self._read(self._take_over(opening))
+   self._read(self._resume(handover))
    if self.engine is not None:
     self.engine.settle(self.client, DRAIN_SECONDS, lambda: self.stopped)
   except Stopped:
    pass
   except OSError as problem:
-   complain(f"{self.answers.plan.name}: cannot read standard input: {problem.strerror}")
-   status = UNREADABLE
+   print_error(f"{self.answers.plan.name}: cannot read standard input: {problem.strerror}")
+   status = INPUT_UNREADABLE
   finally:
    self.waiting = False
    self.writer.flush(FLUSH_SECONDS)
@@ -10144,29 +10204,29 @@ class Stdio:
     self.engine.close()
     self.writer.flush(FLUSH_SECONDS)
   return status
- def _take_over(self, opening):
-  if opening.owed:
-   self.writer.send(opening.owed)
-  if opening.hello:
-   self.client.introduce(read_message(decode(opening.hello)))
-  if opening.initialized:
+ def _resume(self, handover):
+  if handover.unwritten:
+   self.writer.send(handover.unwritten)
+  if handover.initialize_line:
+   self.client.introduce(read_message(decode(handover.initialize_line)))
+  if handover.initialized:
    self.client.shake_hands()
-   if not opening.unanswered and self._wants_children():
-    self._open()
-  return opening.unanswered
- def _read(self, unanswered):
+   if not handover.unprocessed and self._wants_servers():
+    self._ensure_engine()
+  return handover.unprocessed
+ def _read(self, unread):
   lines = Lines(self._refuse)
-  self._receive(lines.feed(unanswered))
+  self._receive(lines.feed(unread))
   while True:
    self.waiting = True
    if self.stopped or self.writer.broken:
     raise Stopped
-   wakes = self.engine is None and self._wants_children()
-   says_more = not wakes or self.input.ready(HEAD_START_SECONDS)
-   data = self.input.read() if says_more else None
+   wakes = self.engine is None and self._wants_servers()
+   has_input = not wakes or self.input.ready(HEAD_START_SECONDS)
+   data = self.input.read() if has_input else None
    self.waiting = False
    if data is None:
-    self._open()
+    self._ensure_engine()
    elif data:
     complete = lines.feed(data)
     del data
@@ -10184,21 +10244,21 @@ class Stdio:
    else:
     taken += self.engine.receive(self.client, *lines[taken:])
    if not self.has_room():
-    self._await_reading()
+    self._wait_for_client()
  def _answer(self, line):
   if self.profiles:
    self.answers, self.profiles = choose(self.plan, self.answers, line)
   try:
    answer = answer_line(self.answers, self.client, line)
   except Exception as fault:
-   self._open().fail(self.client, line, fault)
+   self._ensure_engine().fail(self.client, line, fault)
    return
   if answer is None:
-   self._open().receive(self.client, line)
+   self._ensure_engine().receive(self.client, line)
   elif not isinstance(answer, str):
    self.send(answer)
- def _await_reading(self):
-  while not (hung_up(0) or self.writer.has_room(SIGNAL_SECONDS)):
+ def _wait_for_client(self):
+  while not (writer_closed(0) or self.writer.has_room(SIGNAL_SECONDS)):
    if self.stopped:
     raise Stopped
  def _refuse(self):
@@ -10211,10 +10271,10 @@ class Stdio:
   self.writer.send(*pieces)
  def has_room(self, seconds=0.0):
   return self.writer.has_room(seconds)
- def _wants_children(self):
+ def _wants_servers(self):
   eager = self.answers.plan.options.start == "eager"
   return self.client.starter is not None and eager
- def _open(self):
+ def _ensure_engine(self):
   if self.engine is None:
    from ..stdio.engine import Engine
    keep_memory()
@@ -10233,18 +10293,18 @@ class Stdio:
 def start_fault(answers, folder):
  plan = answers.plan
  if ABOVE in os.environ:
-  why = endless(plan, os.environ)
+  why = recursion_fault(plan, os.environ)
   if why:
-   complain(f"{plan.name}: {why}")
-   return ENDLESS
+   print_error(f"{plan.name}: {why}")
+   return STARTED_BY_ITSELF
  if all(name in os.environ for name in plan.needs):
   return 0
- missing = unset(plan.servers, os.environ, folder)
+ missing = missing_variables(plan.servers, os.environ, folder)
  for server, problem in missing.items():
-  complain(f"{plan.name}: server '{server}' cannot be started: {problem}")
+  print_error(f"{plan.name}: server '{server}' cannot be started: {problem}")
  if missing and not plan.options.allow_failed:
   remedy = "set it in the environment, or in the client's `env` for this program"
-  complain(f"{plan.name}: nothing was started; {remedy}")
+  print_error(f"{plan.name}: nothing was started; {remedy}")
   return MISSING_VARIABLE
  answers.outages.update(missing)
  return 0
@@ -10260,7 +10320,7 @@ class _Input:
   self.poll.register(woken, POLLIN)
   self.poll.register(output, 0)
  def ready(self, seconds):
-  return readable(0, seconds)
+  return wait_readable(0, seconds)
  def read(self):
   while True:
    for number, _ in self.poll.poll():
@@ -10269,14 +10329,14 @@ class _Input:
    try:
     return os.read(0, STDIN_CHUNK)
    except BlockingIOError:
-    readable(0, None)
+    wait_readable(0, None)
 
-def _input(output):
+def _new_input(output):
  if POLLS:
   return _Input(output.descriptor)
  return ThreadedInput(output)
 
-def _taken_output():
+def _protocol_output():
  if sys.platform.startswith("linux") and stat.S_ISFIFO(os.fstat(1).st_mode):
   try:
    return Writer(os.open("/proc/self/fd/1", os.O_WRONLY), private=True)
@@ -10284,44 +10344,57 @@ def _taken_output():
    pass
  return Writer(os.dup(1), private=False)
 
-def run(tables, file, opening):
+def run(tables, file, handover):
  folder = own_folder(file)
  open_standard_files()
- plan = Plan(tables)
- if len(sys.argv) > 1 or os.environ.get(LOG_DIRECTORY):
-  from ..tool.commands import run_command
-  status = run_command(plan, folder, sys.argv[1:], opening)
- else:
-  status = Stdio(plan, folder).run(opening)
+ try:
+  plan = Plan(tables)
+  if len(sys.argv) > 1 or os.environ.get(LOG_DIRECTORY):
+   from ..tool.commands import run_command
+   status = run_command(plan, folder, sys.argv[1:], handover)
+  else:
+   status = Stdio(plan, folder).run(handover)
+ except OSError as problem:
+  print_error(f"{file}: {problem.strerror or type(problem).__name__}")
+  status = INPUT_UNREADABLE
+ except Exception as fault:
+  texts = {name: text for name, text in tables.items() if name not in PLAIN}
+  what = unreadable("PLAN", texts) or f"internal fault: {where(fault)}"
+  print_error(f"{file}: {what}; if the file was edited, compile it anew")
+  status = INTERNAL_FAULT
  os._exit(status)
 """,
     "stdio.supervisor": r"""
 import os
 import threading
-from ..launch.launch import prepare
+from ..launch.launch import Launches
 from ..launch.nesting import data_digest, with_identity
 from ..messages.printable import where
 from ..messages.reading import answered
 from ..processes.process import Process
-from ..processes.reasons import why_not_started
+from ..processes.reasons import start_failure
 from ..processes.spawning import spawn
 from ..processes.threads import join, start_thread
 from ..servers.lifecycle import STARTING
 from ..start.embedded import SPARE
-LOOK_SECONDS = 1.0
+CLOSING_CHECK_SECONDS = 1.0
 
 class Supervisor:
  def __init__(self, host, folder):
-  _keep_spare()
+  _keep_spare_descriptor()
   self._host = host
   self._folder = folder
   self.current = {}
   self._started = []
-  self._launches = {}
+  plan = host.plan
+  self._launches = Launches(
+   plan.whole.servers, os.environ, folder, plan.options.env == "minimal"
+  )
+  self._last_launches = {}
   self._digest = ""
   self.spawning = threading.Lock()
  def redact(self, text):
-  for launch in [*self._launches.values()]:
+  for launch in [*self._last_launches.values()]:
    text = launch.redact(text)
   return text
  def start(self, child):
@@ -10330,7 +10403,7 @@ class Supervisor:
   if start_thread(self._end, child, reason) is None:
    run = self.current.get(child)
    if run is not None:
-    run.silence()
+    run.suppress_report()
     run.kill()
    self._host.perform(self._host.core.child_down(child, reason))
  def _end(self, child, reason):
@@ -10342,12 +10415,12 @@ class Supervisor:
  def stop_idle(self, child):
   run = self.current.pop(child, None)
   if run is not None:
-   run.retire()
+   run.detach()
    _close_in_thread(run)
  def close(self):
   threads = []
   for run in self._started:
-   run.silence()
+   run.suppress_report()
    thread = start_thread(run.close)
    if thread is None:
     run.kill()
@@ -10368,15 +10441,14 @@ class Supervisor:
     with host.lock:
      unread = host.receive_from_child(child, run, received)
     for client in unread:
-     while not (host.is_closing or client.has_room(LOOK_SECONDS)):
+     while not (host.is_closing or client.has_room(CLOSING_CHECK_SECONDS)):
       pass
-  def ended(reason, last_words):
-   if run is None or not run.retired:
-    host.attempt(lambda core: core.child_down(child, reason, last_words))
+  def ended(reason, stderr_tail):
+   if run is None or not run.detached:
+    host.attempt(lambda core: core.child_down(child, reason, stderr_tail))
   try:
-   minimal = host.plan.options.env == "minimal"
-   launch = prepare(child.name, host.plan.whole.servers, os.environ, self._folder, minimal)
-   self._launches[child.name] = launch
+   launch = self._launches.prepare(child.name)
+   self._last_launches[child.name] = launch
    with self.spawning:
     if host.is_closing:
      return
@@ -10387,14 +10459,14 @@ class Supervisor:
      self.current[child] = run
      host.perform(core.child_up(child, launch.masks))
      if child.state != STARTING:
-      run.silence()
+      run.suppress_report()
       _close_in_thread(run)
-   run.read()
+   run.read_to_end()
   except Exception as problem:
    if run is not None:
     run.end(f"was given up over an internal fault: {where(problem)}")
    else:
-    ended(f"could not be started: {why_not_started(problem, launch)}", "")
+    ended(f"could not be started: {start_failure(problem, launch)}", "")
  def _start_run(
   self,
   child,
@@ -10431,7 +10503,7 @@ class Supervisor:
   launch.env = with_identity(launch.env, self._digest, launch.name, os.environ)
   return spawn(launch)
 
-def _keep_spare():
+def _keep_spare_descriptor():
  try:
   if not SPARE:
    SPARE.append(os.open(os.devnull, os.O_RDONLY))
@@ -10463,7 +10535,7 @@ class TimerThread:
   self._changed = threading.Condition(lock)
   self._thread = None
   self._is_over = False
-  self._is_told = False
+  self._is_reported = False
  def call_by(self, due):
   self.due = due
   if self._thread is not None:
@@ -10473,8 +10545,8 @@ class TimerThread:
   if self._thread is not None:
    return True
   self.due = FOREVER
-  was_told, self._is_told = self._is_told, True
-  return was_told
+  was_reported, self._is_reported = self._is_reported, True
+  return was_reported
  def end(self):
   self._is_over = True
   self._changed.notify()
@@ -10489,20 +10561,6 @@ class TimerThread:
      pause = AFTER_A_FAULT_SECONDS
     wait = min(self.due - monotonic(), LONGEST_SLEEP_SECONDS)
     self._changed.wait(pause or max(0.0, wait))
-""",
-    "stdio.windows_files": r"""
-_APPEND_ACCESS = 0x0004 | 0x0080 | 0x00100000
-_BY_ALL = 0x0007
-_OPEN_ALWAYS = 4
-_NORMAL_FILE = 0x0080
-_WRITE_ONLY = 0x0001
-
-def open_to_append(path):
- from _winapi import CreateFile
- from msvcrt import open_osfhandle
- handle = CreateFile(path, _APPEND_ACCESS, _BY_ALL, 0, _OPEN_ALWAYS, _NORMAL_FILE, 0)
- descriptor = open_osfhandle(handle, _WRITE_ONLY)
- return descriptor
 """,
     "stdio.windows_input": r"""
 import os
@@ -10544,7 +10602,7 @@ class ThreadedInput:
 import json
 import os
 from ..clients.profiles import narrowed
-from ..launch.needs import unset
+from ..launch.needs import missing_variables
 from ..launch.platforms import own_folder
 from ..tool.local_client import LocalClient
 
@@ -10552,8 +10610,8 @@ class CallFailed(Exception):
  def __init__(self, server, error):
   self.server = server
   self.code = error.get("code")
-  said = error.get("message")
-  self.message = said if isinstance(said, str) else ""
+  message = error.get("message")
+  self.message = message if isinstance(message, str) else ""
   self.data = error.get("data")
   is_named = not server or (type(self.data) is dict and self.data.get("server") == server)
   text = self.message or "an error without a message"
@@ -10575,7 +10633,7 @@ class ProxyAggregator:
   _running_loop()
   if self._proxy is not None:
    raise entered_already()
-  missing = unset(self._plan.servers, os.environ, self._folder)
+  missing = missing_variables(self._plan.servers, os.environ, self._folder)
   for server, names in missing.items():
    if not self._plan.options.allow_failed:
     raise CallFailed(server, {"message": f"cannot be started: {names}"})
@@ -10677,7 +10735,7 @@ from contextlib import suppress
 from ..lists.catalogue import TOOLS
 from ..messages.jsontext import rivals
 from ..processes.threads import SIGNAL_SECONDS
-from ..stdio.standard import complain
+from ..stdio.standard import print_error
 from ..tool.inspection import offered_by
 from ..tool.local_client import LocalClient
 _TYPES = {str: "string", bool: "boolean", float: "number", list: "array", dict: "object"}
@@ -10708,13 +10766,15 @@ def call_tool(
   arguments = arguments_of(given, known.get(name, {}))
   files = Files(save) if save is not None else None
  except (BadArgument, OSError) as problem:
-  complain(f"{plan.name}: {problem}")
+  print_error(f"{plan.name}: {problem}")
   return 2
  proxy = LocalClient(plan, folder)
  try:
   answer = _answer(proxy, {"name": name, "arguments": arguments})
   if type(answer.get("result")) is not dict:
-   for line in _told(plan, name, known, answer.get("error", "the result is no object")):
+   for line in _error_lines(
+    plan, name, known, answer.get("error", "the result is no object")
+   ):
     proxy.engine.say(line)
    return 1
  finally:
@@ -10723,7 +10783,7 @@ def call_tool(
  try:
   status = show(files.saved(result) if files is not None else result)
  except OSError as problem:
-  complain(f"{plan.name}: cannot save what the tool returned: {problem}")
+  print_error(f"{plan.name}: cannot save what the tool returned: {problem}")
   return 2
  return status or (1 if result.get("isError") else 0)
 
@@ -10750,7 +10810,7 @@ def _answer(proxy, params):
  answer = json.loads(message.line()) if message is not None else {}
  return answer
 
-def _told(plan, name, known, error):
+def _error_lines(plan, name, known, error):
  answer = error if type(error) is dict else {"message": error}
  code = f" (code {answer['code']})" if "code" in answer else ""
  data = f" {json.dumps(answer['data'])}" if "data" in answer else ""
@@ -10760,7 +10820,7 @@ def _told(plan, name, known, error):
  server, sign, _ = name.partition(plan.options.separator)
  if server in plan.failed:
   yield f"server '{server}' was left out when this was compiled, because it failed"
- elif sign and not any(name.startswith(f"{one}{sign}") for one in plan.servers):
+ elif sign and not any(name.startswith(f"{known}{sign}") for known in plan.servers):
   yield f"there is no server '{server}'; it has {', '.join(plan.servers)}"
  near = suggestion(name, list(plan.routes["tools"]))
  if near:
@@ -10875,9 +10935,9 @@ import os
 import signal
 from ..clients.profiles import narrowed, profile_names
 from ..launch.approval import NotApproved, signer_of
-from ..start.opening import ENDING, LOG_DIRECTORY, LOG_LEVEL
+from ..start.handover import ENDING, LOG_DIRECTORY, LOG_LEVEL
 from ..stdio.log_file import is_debug, open_log_at, path_in
-from ..stdio.standard import complain
+from ..stdio.standard import print_error
 from ..stdio.stdio import MISSING_VARIABLE, Stdio
 from ..tool.calling import call_tool
 from ..tool.inspection import (
@@ -10887,7 +10947,7 @@ from ..tool.inspection import (
  health_line,
  is_sound,
  listing,
- offers,
+ listing_lines,
  variable_line,
  variables,
 )
@@ -10900,9 +10960,9 @@ STATUSES = (
  "2 the command line, or a file, cannot be used; 3 a variable is not set"
 )
 
-def run_command(plan, folder, arguments, opening):
+def run_command(plan, folder, arguments, handover):
  try:
-  status = _carry_out(plan, folder, _read(plan, arguments), opening)
+  status = _carry_out(plan, folder, _read(plan, arguments), handover)
  except SystemExit as left:
   status = left.code if isinstance(left.code, int) else 1
  return flush_output() or status
@@ -10965,16 +11025,16 @@ def _contradiction(plan, chosen):
  )
  return next((problem for is_broken, problem in rules if is_broken), "")
 
-def _carry_out(plan, folder, chosen, opening):
+def _carry_out(plan, folder, chosen, handover):
  if chosen.verify:
   return verify_approval(plan, chosen.verify)
  if chosen.names:
-  plan.show_names(chosen.names)
+  plan.use_names(chosen.names)
  serves = not (chosen.list or chosen.env or chosen.check or chosen.call)
  if plan.profiles and (chosen.profile or not serves):
   plan = narrowed(plan, chosen.profile)
  if serves:
-  return _serve(plan, folder, chosen, opening)
+  return _serve(plan, folder, chosen, handover)
  for number in ENDING:
   signal.signal(number, _stop)
  if chosen.call:
@@ -10988,25 +11048,25 @@ def _carry_out(plan, folder, chosen, opening):
   return status or (0 if all(map(is_sound, servers.values())) else 1)
  if chosen.env:
   uses, desktop = variables(plan, folder), desktop_needs(plan, folder)
-  told = [*map(variable_line, uses), *desktop_lines(desktop), *_without_log()]
-  status = _print({"variables": uses, "desktop": desktop}, told, chosen.json)
+  output = [*map(variable_line, uses), *desktop_lines(desktop), *_without_log()]
+  status = _print({"variables": uses, "desktop": desktop}, output, chosen.json)
   is_missing = any(not use["set"] and not use["has_default"] for use in uses)
   return status or (MISSING_VARIABLE if is_missing else 0)
- return _print(listing(plan), offers(plan), chosen.json)
+ return _print(listing(plan), listing_lines(plan), chosen.json)
 
 def _print(document, lines, as_json):
  return print_json(document) if as_json else print_lines(lines)
 
-def _serve(plan, folder, chosen, opening):
+def _serve(plan, folder, chosen, handover):
  path = chosen.log or path_in(os.environ.get(LOG_DIRECTORY, ""), plan.name)
  try:
-  taken = () if chosen.http else (0, 1)
-  log = open_log_at(plan, path, taken, chosen.log_calls or is_debug()) if path else None
+  protocol = () if chosen.http else (0, 1)
+  log = open_log_at(plan, path, protocol, chosen.log_calls or is_debug()) if path else None
  except (OSError, ValueError) as problem:
-  complain(f"cannot write the log {path}: {problem}")
+  print_error(f"cannot write the log {path}: {problem}")
   return 2
  if not chosen.http:
-  return Stdio(plan, folder, log).run(opening)
+  return Stdio(plan, folder, log).run(handover)
  from ..http.serving import serve_http
  given = {"host": chosen.host, "port": chosen.port, "path": chosen.path}
  asked = {name: value for name, value in given.items() if value is not None}
@@ -11021,7 +11081,7 @@ def verify_approval(plan, allowed):
  try:
   who = signer_of(plan, allowed)
  except NotApproved as problem:
-  complain(f"{plan.name}: {problem}")
+  print_error(f"{plan.name}: {problem}")
   return 1
  is_pattern = any(char in who for char in "*?")
  signer = f"the key of '{who}'" if is_pattern else who
@@ -11032,7 +11092,7 @@ def _stop(*_):
 """,
     "tool.desktop": r"""
 import os
-from ..launch.launch import MissingVariables, mentioned_by_all, prepare
+from ..launch.launch import Launches, MissingVariables
 from ..launch.platforms import WINDOWS, find_program
 from ..processes.reasons import interpreters
 POSIX_FOLDERS = "/usr/bin:/bin:/usr/sbin:/sbin"
@@ -11070,24 +11130,24 @@ def shim_manager(place):
  elif own.lower() == "volta" or (own, above[-5:].lower()) == ("bin", "volta"):
   words.append("volta")
  managers = [word.lstrip(".").partition(".")[0].partition("-")[0] for word in words]
- known = [one for one in managers if one in SHIMS and one != name.partition(".")[0]]
+ known = [word for word in managers if word in SHIMS and word != name.partition(".")[0]]
  return known[0] if known else ""
 
 def desktop_path(environ):
  if not WINDOWS:
   return POSIX_FOLDERS
  root = environ.get("SYSTEMROOT", "C:\\Windows")
- return os.pathsep.join([f"{root}\\{one}".rstrip("\\") for one in WINDOWS_FOLDERS])
+ return os.pathsep.join([f"{root}\\{folder}".rstrip("\\") for folder in WINDOWS_FOLDERS])
 
 def lookups(
  rows, environ, folder, minimal=False
 ):
  found = []
- short = {**environ, "PATH": desktop_path(environ)}
- variables = mentioned_by_all(rows)
+ launches = Launches(rows, environ, folder, minimal)
+ from_desktop = launches.replaced({**environ, "PATH": desktop_path(environ)})
  for server, row in rows.items():
-  here = _launch_in(server, rows, environ, folder, minimal, variables)
-  there = _launch_in(server, rows, short, folder, minimal, variables)
+  here = _prepared(server, launches)
+  there = _prepared(server, from_desktop)
   if "command" not in row or here is None or there is None:
    continue
   known = there.env.get("PATH", "").split(os.pathsep)
@@ -11102,8 +11162,8 @@ def lookups(
 
 def folders_of(found, environ):
  order = environ.get("PATH", "").split(os.pathsep)
- needed = {os.path.dirname(one.place): one.folder for one in found}
- known = sorted(needed, key=lambda one: order.index(one) if one in order else len(order))
+ needed = {os.path.dirname(lookup.place): lookup.folder for lookup in found}
+ known = sorted(needed, key=lambda path: order.index(path) if path in order else len(order))
  return list(dict.fromkeys(needed[folder] for folder in known))
 
 def entry_path(found, environ):
@@ -11111,29 +11171,23 @@ def entry_path(found, environ):
  return os.pathsep.join([*folders, desktop_path(environ)]) if folders else ""
 
 def shim_lines(found, environ):
- shims = {(one.name, shim_manager(one.place)): one.server for one in found}
+ shims = {(lookup.name, shim_manager(lookup.place)): lookup.server for lookup in found}
  for (name, manager), server in shims.items():
   if manager:
-   given = sorted(one for one in environ if one.startswith(f"{manager.upper()}_"))
+   given = sorted(name for name in environ if name.startswith(f"{manager.upper()}_"))
    by = f"the current folder and {', '.join(given) or 'variables of a shell'}"
    yield (
     f"{name} (of {server}) is a shim of {manager}, which goes by {by}: if it fails from"
     f" a desktop, put the folder of what `{SHIMS[manager]} {name}` prints first there"
    )
 
-def _launch_in(
- server,
- rows,
- environ,
- folder,
- minimal,
- known,
-):
+def _prepared(server, launches):
  while True:
   try:
-   return prepare(server, rows, environ, folder, minimal, known)
+   return launches.prepare(server)
   except MissingVariables as problem:
-   environ = {**environ, **{variable: "" for _, variable in problem.missing}}
+   empty = {variable: "" for _, variable in problem.missing}
+   launches = launches.replaced({**launches.environ, **empty})
   except (OSError, ValueError):
    return None
 
@@ -11162,7 +11216,7 @@ def _words_of_line(launch):
 import json
 import os
 from time import monotonic, sleep
-from ..launch.needs import unset, uses
+from ..launch.needs import missing_variables, uses
 from ..launch.variables import references
 from ..lists.catalogue import KINDS, TOOLS
 from ..lists.entries import overlaid, patches_of
@@ -11176,7 +11230,7 @@ from ..tool.desktop import entry_path, lookups, shim_lines
 from ..tool.local_client import LocalClient
 _SHOWN = ("inputSchema", "outputSchema", "arguments")
 
-def offers(plan):
+def listing_lines(plan):
  for server in plan.servers:
   counts, lines = [], []
   for kind in KINDS:
@@ -11233,15 +11287,15 @@ def _in_short(item):
   names = list(properties) if type(properties) is dict else []
   needed = required if type(required) is list else []
  elif "arguments" in item:
-  given = [one for one in item["arguments"] or () if type(one) is dict]
-  names = [str(one.get("name")) for one in given]
-  needed = [one.get("name") for one in given if one.get("required") is True]
+  given = [entry for entry in item["arguments"] or () if type(entry) is dict]
+  names = [str(entry.get("name")) for entry in given]
+  needed = [entry.get("name") for entry in given if entry.get("required") is True]
  else:
   return ""
  return "(" + ", ".join([name if name in needed else f"{name}?" for name in names]) + ")"
 
 def variables(plan, folder):
- missing = unset(plan.servers, os.environ, folder)
+ missing = missing_variables(plan.servers, os.environ, folder)
  found = []
  for server, row in plan.servers.items():
   lacking = missing[server].missing if server in missing else []
@@ -11278,7 +11332,7 @@ def check_servers(plan, folder):
  try:
   for child in children:
    engine.wake(child, proxy.client)
-  while not all(child.state == DOWN or _looked_at(child) for child in children):
+  while not all(child.state == DOWN or _is_checked(child) for child in children):
    sleep(0.01)
  finally:
   proxy.close()
@@ -11293,27 +11347,27 @@ def health_line(name, health):
  drifts = [f"{kind} {text}" for kind, text in health["drift"].items()]
  return f"{name}: {health['state']}, {'; '.join(drifts) or 'as it was compiled'}"
 
-def _looked_at(child):
+def _is_checked(child):
  now = monotonic()
  if child.state != READY or not child.lists.compared:
   return bool(child.lists.given_up(now))
  if now > child.lifecycle.ready_at + PATIENCE_SECONDS:
   return True
- return all(one.is_at_rest for one in child.lists)
+ return all(reader.is_at_rest for reader in child.lists)
 
 def _health(child, engine):
- life = child.lifecycle
- drift = {one.kind.name: engine.shown(one.drift) for one in child.lists}
- for one in child.lists:
-  if life.is_ready and not one.compared:
-   drift[one.kind.name] = "changes too often to be compared"
- started = life.ready_at < FOREVER
+ lifecycle = child.lifecycle
+ drift = {reader.kind.name: engine.shown(reader.drift) for reader in child.lists}
+ for reader in child.lists:
+  if lifecycle.is_ready and not reader.compared:
+   drift[reader.kind.name] = "changes too often to be compared"
+ started = lifecycle.ready_at < FOREVER
  return {
   "state": child.state,
-  "reason": engine.shown(life.reason) or None,
-  "protocol": engine.shown(life.protocol) or None,
+  "reason": engine.shown(lifecycle.reason) or None,
+  "protocol": engine.shown(lifecycle.protocol) or None,
   "drift": {name: text for name, text in drift.items() if text},
-  "started_in": round(life.ready_at - life.starting_at, 3) if started else None,
+  "started_in": round(lifecycle.ready_at - lifecycle.starting_at, 3) if started else None,
  }
 """,
     "tool.local_client": r"""
@@ -11368,7 +11422,7 @@ import json
 import os
 import sys
 from ..messages.printable import printable
-from ..stdio.standard import complain
+from ..stdio.standard import print_error
 UNWRITABLE = 2
 
 def print_lines(lines):
@@ -11426,11 +11480,11 @@ def _given_up(problem):
  os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
  if isinstance(problem, BrokenPipeError):
   return 0
- complain(f"cannot write to standard output: {problem.strerror}")
+ print_error(f"cannot write to standard output: {problem.strerror}")
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_5e8395b5", RUNTIME, globals())
+embed("_mcpagg_6aea9c2d", RUNTIME, globals())
 
 PLAN = {
     "name": "http",
@@ -11448,7 +11502,7 @@ PLAN = {
 
 async def app(scope, receive, send):
     """The ASGI application, for `uvicorn server:app` and its like."""
-    from _mcpagg_5e8395b5.http.app import serve_asgi
+    from _mcpagg_6aea9c2d.http.app import serve_asgi
 
     await serve_asgi(PLAN, __file__, scope, receive, send)
 

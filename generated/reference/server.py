@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:5e8395b55d63c72d0f02d94aaf00910b207ef916e3fe73a4be594130fba6c3a2 (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
+#   runtime:  sha256:6aea9c2d8cc693cdd93bba1607e7402c911ebc3e489ed917ee65812e852fd220 (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
 
 import sys
 
@@ -965,7 +965,7 @@ class Embedded:
         return spec
 
     def create_module(self, spec):
-        pass
+        return
 
     def exec_module(self, module):
         _, _, own = module.__name__.partition(".")
@@ -978,7 +978,7 @@ class Embedded:
     def _run(self, own, names):
         names["__file__"] = file = self.names["__file__"]
         code = compile(self.texts[own], file, "exec", dont_inherit=True)
-        code = _further_down(code, self._line(own) - 1)
+        code = _with_line_offset(code, self._line(own) - 1)
         try:
             exec(code, names)
         except (ImportError, OSError):
@@ -998,9 +998,10 @@ class Embedded:
         return self.lines[own]
 
 
-def _further_down(code, lines):
+def _with_line_offset(code, lines):
     inner = [
-        _further_down(one, lines) if type(one) is type(code) else one for one in code.co_consts
+        _with_line_offset(const, lines) if type(const) is type(code) else const
+        for const in code.co_consts
     ]
     return code.replace(co_firstlineno=code.co_firstlineno + lines, co_consts=tuple(inner))
 
@@ -1032,7 +1033,7 @@ def is_capable(declared):
     return type(declared) is dict and any(type(declared.get(name)) is dict for name in names)
 
 
-def spoken(asked):
+def negotiated_version(asked):
     return asked if isinstance(asked, str) and asked in LEGACY_VERSIONS else LEGACY_VERSIONS[0]
 
 
@@ -1041,7 +1042,7 @@ def version_of(children):
     return f"{sum([int(digest, 16) for digest in digests]) & 0xFFFFFFFFFFFF:012x}"
 
 
-def introduction(version, capabilities, info, instructions):
+def initialize_result(version, capabilities, info, instructions):
     words = f',"instructions":{quote(instructions)}' if instructions else ""
     head = f'{{"protocolVersion":{quote(version)},"capabilities":{capabilities}'
     return f'{head},"serverInfo":{info}{words}}}'
@@ -1074,6 +1075,26 @@ def list_result(member, items):
     return f'{{"{member}":[{",".join(items)}]}}'
 
 
+# start/handover.py
+import sys
+
+INTERRUPT = 2
+ENDING = (1, 2, 15) if sys.platform != "win32" else (2, 15, 21)
+HEAD_START_SECONDS = 0.02
+LOG_DIRECTORY = "MCP_PROXY_LOG_DIRECTORY_PATH"
+ABOVE = "MCPAGG_ABOVE"
+LOG_LEVEL = "MCP_PROXY_LOG_LEVEL"
+
+
+class Handover:
+    def __init__(self):
+        self.initialize_line = b""
+        self.initialized = False
+        self.unprocessed = b""
+        self.unwritten = b""
+        self.at_end = False
+
+
 # start/main.py
 import sys
 
@@ -1102,45 +1123,41 @@ except ImportError:
 LONG = 1 << 16
 
 
-class Prepared:
-    def __init__(self, tables):
+class StaticAnswers:
+    def __init__(self, tables, handover):
         self.tables = tables
-        self.opening = Opening()
+        self.handover = handover
         self.children, _ = scan(tables["children"], 0)
         self.options, _ = scan(tables["options"], 0)
         self.lists, _ = scan(tables["lists"], 0)
         self.spelling = spelling_for(self.options["names"], None)
         self.capable = False
 
-    def may_serve(self):
+    def can_serve(self):
         needs = [name for facts in self.children.values() for name in facts.get("needs", ())]
         return all(is_set(name) for name in needs) and not is_set(ABOVE)
 
     def serve(self):
-        opening = self.opening
-        try:
-            while not (opening.owed or opening.ended):
-                line, end, rest = opening.unanswered.partition(b"\n")
-                answer = self.answer(line) if end else self._more(line)
-                if answer is None:
-                    break
-                if end:
-                    opening.unanswered = rest
-                if answer:
-                    opening.owed = answer
-                    opening.owed = answer[write(1, answer) :]
-        except OSError:
-            return opening
-        return opening
+        handover = self.handover
+        while not (handover.unwritten or handover.at_end):
+            line, end, rest = handover.unprocessed.partition(b"\n")
+            answer = self.answer(line) if end else self._more(line)
+            if answer is None:
+                break
+            if end:
+                handover.unprocessed = rest
+            if answer:
+                handover.unwritten = answer
+                handover.unwritten = answer[write(1, answer) :]
 
     def _more(self, line):
-        opening = self.opening
-        wants_servers = opening.initialized and self.options["start"] == "eager"
-        if len(line) > LONG or (wants_servers and not says_more(HEAD_START_SECONDS)):
+        handover = self.handover
+        wants_servers = handover.initialized and self.options["start"] == "eager"
+        if len(line) > LONG or (wants_servers and not has_input(HEAD_START_SECONDS)):
             return None
         data = read(0, LONG)
-        opening.unanswered += data
-        opening.ended = not data
+        handover.unprocessed += data
+        handover.at_end = not data
         return b""
 
     def answer(self, line):
@@ -1155,7 +1172,7 @@ class Prepared:
         if "id" not in message:
             if method != "notifications/initialized":
                 return None
-            self.opening.initialized = True
+            self.handover.initialized = True
             return b""
         identifier = message["id"]
         if type(method) is not str or type(params) is not dict:
@@ -1165,31 +1182,31 @@ class Prepared:
         result = self._result(line, method, params)
         if result is None:
             return None
-        shown = quote(identifier) if type(identifier) is str else str(identifier)
-        return f'{{"jsonrpc":"2.0","id":{shown},"result":{result}}}\n'.encode()
+        id_text = quote(identifier) if type(identifier) is str else str(identifier)
+        return f'{{"jsonrpc":"2.0","id":{id_text},"result":{result}}}\n'.encode()
 
     def _result(self, line, method, params):
         if method == "initialize":
-            self.opening.hello = line
+            self.handover.initialize_line = line
             about = params.get("clientInfo")
             name = about.get("name") if type(about) is dict else None
             self.spelling = spelling_for(self.options["names"], name)
             self.capable = is_capable(params.get("capabilities"))
-            return self._introduction(spoken(params.get("protocolVersion")))
+            return self._initialize_result(negotiated_version(params.get("protocolVersion")))
         if params:
             return None
         if method == "ping":
             return "{}"
         return self._list(*self.lists[method]) if method in self.lists else None
 
-    def _introduction(self, version):
+    def _initialize_result(self, version):
         tables = self.tables
         info = f'{{"name":{quote(tables["name"])},"version":"{version_of(self.children)}"}}'
-        words = "\n\n".join(scan(tables["instructions"], 0)[0])
-        return introduction(version, tables["capabilities"], info, words)
+        instructions = "\n\n".join(scan(tables["instructions"], 0)[0])
+        return initialize_result(version, tables["capabilities"], info, instructions)
 
     def _list(self, kind, member, key, label):
-        shown = []
+        items = []
         column = 1 if self.spelling == "portable" else 0
         routes, _ = scan(self.tables[kind], 0)
         for server, rows in routes.items():
@@ -1198,8 +1215,8 @@ class Prepared:
             hidden = () if self.capable else facts.get("conditional", ())
             for own, names, head, tail in cut_list(text, key, label, server, rows):
                 if own not in hidden:
-                    shown.append(head + quote(names[column]) + tail)
-        return list_result(member, shown)
+                    items.append(head + quote(names[column]) + tail)
+        return list_result(member, items)
 
 
 def is_set(name):
@@ -1207,42 +1224,27 @@ def is_set(name):
     return name.encode() in known if POSIX else name.upper() in map(str.upper, known)
 
 
-def leave_at_once(number):
+def exit_on_signal(number):
     on_signal(number, (lambda *_: _exit(0)) if POSIX else SIG_DFL)
 
 
 def main(tables, file):
-    opening = Opening()
+    on_signal(INTERRUPT, SIG_DFL)
+    handover = Handover()
     if len(sys.argv) == 1 and "profiles" not in tables and not isatty(0):
-        prepared = Prepared(tables)
-        if prepared.may_serve():
-            for number in ENDING:
-                leave_at_once(number)
-            opening = prepared.serve()
-            if opening.ended and not opening.unanswered:
-                _exit(0)
-    from _mcpagg_5e8395b5.stdio.stdio import run
+        try:
+            static = StaticAnswers(tables, handover)
+            if static.can_serve():
+                for number in ENDING:
+                    exit_on_signal(number)
+                static.serve()
+        except Exception:
+            pass
+        if handover.at_end and not handover.unprocessed:
+            _exit(0)
+    from _mcpagg_6aea9c2d.stdio.stdio import run
 
-    run(tables, file, opening)
-
-
-# start/opening.py
-import sys
-
-ENDING = (1, 2, 15) if sys.platform != "win32" else (2, 15, 21)
-HEAD_START_SECONDS = 0.02
-LOG_DIRECTORY = "MCP_PROXY_LOG_DIRECTORY_PATH"
-ABOVE = "MCPAGG_ABOVE"
-LOG_LEVEL = "MCP_PROXY_LOG_LEVEL"
-
-
-class Opening:
-    def __init__(self):
-        self.hello = b""
-        self.initialized = False
-        self.unanswered = b""
-        self.owed = b""
-        self.ended = False
+    run(tables, file, handover)
 
 
 # start/values.py
@@ -1278,20 +1280,20 @@ def string_at(text, index):
 
 
 # start/waiting.py
-LOOK_AGAIN_SECONDS = 0.001
+POLL_SECONDS = 0.001
 
 
-def says_more(seconds):
+def has_input(seconds):
     try:
         from select import POLLIN, poll
     except ImportError:
-        return holds_more(seconds)
+        return pipe_has_input(seconds)
     waiting = poll()
     waiting.register(0, POLLIN)
     return bool(waiting.poll(seconds * 1000))
 
 
-def holds_more(seconds):
+def pipe_has_input(seconds):
     from _winapi import PeekNamedPipe
     from msvcrt import get_osfhandle
     from time import monotonic, sleep
@@ -1302,7 +1304,7 @@ def holds_more(seconds):
         while not PeekNamedPipe(pipe)[0]:
             if monotonic() >= end:
                 return False
-            sleep(LOOK_AGAIN_SECONDS)
+            sleep(POLL_SECONDS)
     except BrokenPipeError:
         return True
     except OSError:
@@ -1313,8 +1315,8 @@ def holds_more(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_5e8395b5.plan.plan import Plan
-    from _mcpagg_5e8395b5.tool.aggregator import aggregator_of
+    from _mcpagg_6aea9c2d.plan.plan import Plan
+    from _mcpagg_6aea9c2d.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -1339,7 +1341,7 @@ from ..messages.protocol import (
  VERSION_KEY,
 )
 from ..plan.addresses import Addresses, uris_of
-from ..start.greeting import introduction, list_result
+from ..start.greeting import initialize_result, list_result
 from ..start.values import quote
 LIST_MILLISECONDS = 3_600_000
 
@@ -1395,7 +1397,9 @@ class Answers:
   if method == "initialize":
    client.introduce(message)
    plan = self.plan
-   about = introduction(client.version, plan.capabilities, plan.info, plan.instructions)
+   about = initialize_result(
+    client.version, plan.capabilities, plan.info, plan.instructions
+   )
    return result(identifier, about)
   if method == "ping":
    return result(identifier, "{}")
@@ -1405,7 +1409,7 @@ class Answers:
    refusal = error(INVALID_PARAMS, "Unknown cursor: the list has one page")
    return failure(message.id_text, refusal)
   catalogue = self._lists[message.method or ""]
-  told = self.addresses().told if self._hands_out(catalogue) else None
+  told = self.addresses().exposed_uri if self._hands_out(catalogue) else None
   member, texts = catalogue.kind.member, catalogue.texts(client, told)
   if not client.is_modern:
    return result(message.id_text, list_result(member, texts))
@@ -1480,8 +1484,8 @@ from ..start.greeting import (
  LEGACY_VERSIONS,
  RELAYED,
  is_capable,
+ negotiated_version,
  spelling_for,
- spoken,
 )
 from ..start.values import quote
 
@@ -1535,7 +1539,7 @@ class Client:
   self.initialized = True
   self.starter = self
  def introduce(self, message):
-  self.version = spoken(message.params.get("protocolVersion"))
+  self.version = negotiated_version(message.params.get("protocolVersion"))
   text = message.params_text
   given, _ = members(text)
   self._present(text, given.get("clientInfo"), given.get("capabilities"))
@@ -1611,7 +1615,7 @@ from ..messages.protocol import (
  SERVER_MARK,
  TASKS,
 )
-from ..plan.uri_templates import lies_in
+from ..plan.uri_templates import is_within
 from ..start.values import quote
 _CHECKED = ("message", "mode", "tools")
 
@@ -1685,7 +1689,7 @@ class Clients:
 
 def _watches(client, server, uri):
  watched = [one for owner, one in client.watched.values() if owner == server]
- return type(uri) is str and any(lies_in(uri, one) for one in watched)
+ return type(uri) is str and any(is_within(uri, one) for one in watched)
 
 def inability(client, message):
  method = message.method or ""
@@ -1829,7 +1833,6 @@ def _literally(name):
     "launch.approval": r"""
 import os
 import subprocess
-import tempfile
 from ..launch.nesting import data_digest
 ALLOWED_SIGNERS = "MCPAGG_ALLOWED_SIGNERS"
 NAMESPACE = "mcpagg"
@@ -1850,6 +1853,7 @@ def check_unchanged(plan):
  return digest
 
 def signer_of(plan, allowed):
+ import tempfile
  digest = check_unchanged(plan)
  if not os.path.isfile(allowed):
   raise NotApproved(f"there is no file of allowed signers {allowed}")
@@ -1908,7 +1912,7 @@ def _ssh_keygen(command, text):
   )
  except (OSError, subprocess.TimeoutExpired) as problem:
   raise NotApproved(f"ssh-keygen cannot be asked about its signature: {problem}") from None
- output, why = (one.decode("utf-8", "replace").strip() for one in (done.stdout, done.stderr))
+ output, why = (text.decode("utf-8", "replace").strip() for text in (done.stdout, done.stderr))
  return ("" if done.returncode else output), " ".join((why or output).split())
 """,
     "launch.launch": r"""
@@ -1923,7 +1927,7 @@ from ..launch.variables import (
  references,
  resolve,
 )
-from ..start.opening import ABOVE
+from ..start.handover import ABOVE
 _BASIC_POSIX = {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"}
 _BASIC_WINDOWS = {"APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "PROGRAMFILES"}
 _WINDOWS_TOO = {"PROCESSOR_ARCHITECTURE", "SYSTEMROOT", "TEMP", "USERNAME", "USERPROFILE"}
@@ -1991,7 +1995,7 @@ class Launch:
   self.headers = dict(headers or {})
   self.masks = dict(masks or {})
   self._redactor = None
- def over(self, transport):
+ def with_transport(self, transport):
   mentioned, env = self.mentioned, self.env
   return Launch(
    self.argv,
@@ -2028,76 +2032,93 @@ def mentioned(row):
  names = {name for _, text in strings(row) for name, _ in references(text)}
  return names | set(row.get("env", {}))
 
-def mentioned_by_all(rows):
- return _keys(name for row in rows.values() for name in mentioned(row))
+class Launches:
+ def __init__(
+  self,
+  rows,
+  environ,
+  folder,
+  minimal=False,
+ ):
+  self.rows = rows
+  self.environ = environ
+  self.folder = os.path.abspath(folder)
+  self._minimal = minimal
+  self._mentioned = None
+ def replaced(
+  self, environ, rows=None
+ ):
+  other = Launches(rows or self.rows, environ, self.folder, self._minimal)
+  other._mentioned = self._all_mentioned()
+  return other
+ def prepare(self, name):
+  row = self.rows[name]
+  own = row.get("env", {})
+  environ = _with_folders(_keyed(self.environ))
+  scope = _LaunchScope(own, environ, self.folder)
+  values = _resolved(row, scope)
+  env = self._visible(row, environ)
+  env.update(scope.file)
+  env.update(_keyed({key: values[Location("env", key)] for key in own}))
+  cwd = values.get(Location("cwd"))
+  cwd = _path_within(self.folder, cwd) if cwd is not None else None
+  base = cwd or self.folder
+  command = _program_within(values.get(Location("command"), ""), base)
+  argv = [find_program(command, env, base) or command]
+  argv += [values[Location("args", index)] for index in range(len(row.get("args", ())))]
+  headers = {key: values[Location("headers", key)] for key in row.get("headers", {})}
+  masks = {key: values[Location("masks", key)] for key in row.get("masks", {})}
+  url = values.get(Location("url"), "")
+  transport = row.get("transport", "stdio")
+  return Launch(argv, env, cwd, scope.mentioned, url, headers, masks, transport, name=name)
+ def _visible(self, row, environ):
+  if self._minimal:
+   basic = BASIC_VARIABLES | {ABOVE}
+   return {key: value for key, value in environ.items() if key in basic}
+  allowed = _keys(mentioned(row)) | _keys(COMMON_VARIABLES)
+  hidden = self._all_mentioned() - allowed
+  return {key: value for key, value in environ.items() if key not in hidden}
+ def _all_mentioned(self):
+  if self._mentioned is None:
+   self._mentioned = _keys(name for row in self.rows.values() for name in mentioned(row))
+  return self._mentioned
 
-def prepare(
- name,
- rows,
- environ,
- folder,
- minimal=False,
- known=None,
-):
- row = rows[name]
- own = row.get("env", {})
- environ = _with_folders(_keyed(environ))
- folder = os.path.abspath(folder)
- scope = _LaunchScope(own, environ, folder)
- if minimal:
-  env = _basic(environ)
- else:
-  env = _inherited_by(row, mentioned_by_all(rows) if known is None else known, environ)
+def _resolved(row, scope):
  missing = []
- unfit = None
+ bad_url = None
  values = {}
  for location, text in strings(row):
-  owner = str(location.key) if location.field == "env" else None
+  lookup = scope.lookup(str(location.key) if location.field == "env" else None)
   try:
-   if location.field == "url":
-    from ..launch.urls import resolve_url
-    value = resolve_url(text, scope.lookup(owner))
-   else:
-    value = resolve(text, scope.lookup(owner))
+   values[location] = _replaced(location, text, lookup)
   except MissingVariable:
-   missing += [(location, variable) for variable in _missing(text, scope.lookup(owner))]
-   continue
+   missing += [(location, variable) for variable in _missing(text, lookup)]
   except BadUrl as problem:
-   unfit = problem
-   continue
-  values[location] = value
-  if location.field == "env_file":
-   path = _path_within(folder, value)
-   if os.path.exists(path) and not os.path.isfile(path):
-    raise ValueError(f"{path} is no file")
-   with open(path, encoding="utf-8") as file:
-    scope.add_file(parse_env_file(file.read()))
+   bad_url = problem
+  else:
+   if location.field == "env_file":
+    scope.read_file(values[location])
  if missing:
   raise MissingVariables(missing)
- if unfit is not None:
-  raise unfit
- env.update(scope.file)
- env.update(_keyed({key: values[Location("env", key)] for key in own}))
- cwd = values.get(Location("cwd"))
- cwd = _path_within(folder, cwd) if cwd is not None else None
- command = _program_within(values.get(Location("command"), ""), cwd or folder)
- argv = [find_program(command, env, cwd or folder) or command]
- argv += [values[Location("args", index)] for index in range(len(row.get("args", ())))]
- headers = {key: values[Location("headers", key)] for key in row.get("headers", {})}
- masks = {key: values[Location("masks", key)] for key in row.get("masks", {})}
- url = values.get(Location("url"), "")
- transport = row.get("transport", "stdio")
- return Launch(argv, env, cwd, scope.mentioned, url, headers, masks, transport, name=name)
+ if bad_url is not None:
+  raise bad_url
+ return values
+
+def _replaced(location, text, lookup):
+ if location.field != "url":
+  return resolve(text, lookup)
+ from ..launch.urls import resolve_url
+ return resolve_url(text, lookup)
 
 def _missing(text, lookup):
- found = {}
+ missing = {}
  for name, default in references(text):
   try:
    if lookup(name) is None and default is None:
-    found[name] = True
+    missing[name] = True
   except MissingVariable as problem:
-   found[problem.name] = True
- return list(found)
+   missing[problem.name] = True
+ return list(missing)
 
 def _path_within(folder, path):
  return os.path.join(folder, os.path.expanduser(path))
@@ -2117,14 +2138,6 @@ def _with_folders(environ):
   environ["PATH"] = os.pathsep.join([more, environ.get("PATH", os.defpath)])
  return environ
 
-def _basic(environ):
- basic = BASIC_VARIABLES | {ABOVE}
- return {key: value for key, value in environ.items() if key in basic}
-
-def _inherited_by(row, known, environ):
- shown = _keys(mentioned(row)) | _keys(COMMON_VARIABLES)
- return {key: value for key, value in environ.items() if key not in known or key in shown}
-
 class _LaunchScope:
  def __init__(self, own, environ, folder):
   self.own = _keyed(own)
@@ -2133,7 +2146,12 @@ class _LaunchScope:
   self.file = {}
   self.mentioned = {}
   self.open = []
- def add_file(self, variables):
+ def read_file(self, path):
+  path = _path_within(self.folder, path)
+  if os.path.exists(path) and not os.path.isfile(path):
+   raise ValueError(f"{path} is no file")
+  with open(path, encoding="utf-8") as file:
+   variables = parse_env_file(file.read())
   self.file = _keyed(variables)
   for name, value in variables.items():
    self._remember(name, value)
@@ -2158,19 +2176,13 @@ class _LaunchScope:
    self.mentioned[value] = name
 """,
     "launch.needs": r"""
-from ..launch.launch import (
- Location,
- MissingVariables,
- mentioned_by_all,
- prepare,
- strings,
-)
-from ..launch.nesting import standing_above
+from ..launch.launch import Launches, Location, MissingVariables, strings
+from ..launch.nesting import servers_above
 from ..launch.variables import references
-from ..start.opening import ABOVE
+from ..start.handover import ABOVE
 
-def endless(plan, environ):
- above = standing_above(plan.tables, plan.servers, environ)
+def recursion_fault(plan, environ):
+ above = servers_above(plan.tables, plan.servers, environ)
  names = ", ".join([f"'{name}'" for name in above])
  if not above:
   return ""
@@ -2189,24 +2201,21 @@ def uses(row):
   if name not in own or location == Location("env", name)
  ]
 
-def unset(
+def missing_variables(
  rows, environ, folder):
- known = mentioned_by_all(rows)
- missing = {name: _unset_for(name, rows, environ, folder, known) for name in rows}
- return {name: problem for name, problem in missing.items() if problem is not None}
-
-def _unset_for(
- name, rows, environ, folder, known):
- try:
-  prepare(name, rows, environ, folder, known=known)
- except MissingVariables as problem:
-  return problem
- except (OSError, ValueError):
-  return None
- return None
+ launches = Launches(rows, environ, folder)
+ missing = {}
+ for name in rows:
+  try:
+   launches.prepare(name)
+  except MissingVariables as problem:
+   missing[name] = problem
+  except (OSError, ValueError):
+   continue
+ return missing
 """,
     "launch.nesting": r"""
-from ..start.opening import ABOVE
+from ..start.handover import ABOVE
 from ..start.values import quote
 try:
  from _sha2 import sha256
@@ -2232,7 +2241,7 @@ def identity(digest, server):
  text = sha256(f"{digest} {server}".encode("utf-8", "surrogatepass")).hexdigest()
  return text[:_IDENTITY_DIGITS]
 
-def standing_above(
+def servers_above(
  tables, servers, environ):
  above = environ.get(ABOVE, "").split()
  digest = data_digest(tables) if above else ""
@@ -2260,14 +2269,14 @@ from ..launch.windows_programs import (
 )
 WINDOWS = sys.platform == "win32"
 
-def variable_key(name, windows=WINDOWS):
- return name.upper() if windows else name
+def variable_key(name):
+ return name.upper() if WINDOWS else name
 
 def find_program(command, env, folder):
  if WINDOWS:
   return find_windows_program(command, env, folder)
  folders = [""] if "/" in command else env.get("PATH", os.defpath).split(os.pathsep)
- places = [os.path.join(folder, one, command) for one in folders]
+ places = [os.path.join(folder, path, command) for path in folders]
  return next((place for place in places if is_program(place)), None)
 
 def is_program(path):
@@ -2286,8 +2295,8 @@ def own_folder(file):
 """,
     "launch.secrecy": r"""
 import binascii
-from ..launch.variables import percent_encoded
 from ..messages.printable import printable
+from ..plan.uri_templates import percent_encoded
 from ..start.values import quote
 NOTHING = 0
 LIKELY = 1
@@ -2428,8 +2437,8 @@ def _around(text, start, end):
 
 def _spellings(secret):
  found = {secret, *(line for line in secret.splitlines() if len(line) >= _SHORTEST_LINE)}
- found.update([quote(one)[1:-1] for one in found])
- found.update([_escaped(one) for one in found])
+ found.update([quote(text)[1:-1] for text in found])
+ found.update([_escaped(text) for text in found])
  if looks_random(secret):
   found.update((secret.lower(), secret.upper()))
  for kept in ("", "/", "!'()*", "!'()*/;,?:@&=+$#"):
@@ -2463,13 +2472,11 @@ def shown(text, redact=str):
 """,
     "launch.variables": r"""
 import re
-import string
 from itertools import chain
 CONFIG_FOLDER = "workspaceFolder"
 _NAME = "([A-Za-z_][A-Za-z0-9_]*)"
 _UNBRACED = re.compile(rf"\$(?:\$|{_NAME})")
 _VARIABLE = re.compile(rf"\$(?:\$|{_NAME}|\{{(?:env:|(?!env:)){_NAME}(?::-([^}}]*))?\}})")
-_UNRESERVED = string.ascii_letters + string.digits + "_.~-"
 _DOTENV_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
 _DOTENV_ESCAPE = re.compile(r"\\([nrt\"\\])")
 _DOTENV_QUOTED = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\[nrt\"\\]|\\(?![nrt\"\\]))*)\"")
@@ -2516,11 +2523,6 @@ def dollars(text):
   name, default = (plain, None) if plain or not braced else braced
   yield match.start(), match.end(), name or "", default
 
-def percent_encoded(text, kept=""):
- unchanged = (_UNRESERVED + kept).encode("ascii")
- octets = text.encode("utf-8", "surrogateescape")
- return "".join([chr(one) if one in unchanged else f"%{one:02X}" for one in octets])
-
 def parse_env_file(text):
  if "\0" in text:
   raise ValueError("holds a NUL character")
@@ -2564,8 +2566,8 @@ def find_windows_program(
  if path.dirname(command) or path.splitdrive(command)[0]:
   places = [path.join(folder, command)]
  else:
-  folders = [one.strip().strip('"') for one in env.get("PATH", "").split(";")]
-  places = [path.join(one, command) for one in folders if path.isabs(one)]
+  folders = [entry.strip().strip('"') for entry in env.get("PATH", "").split(";")]
+  places = [path.join(place, command) for place in folders if path.isabs(place)]
  suffixes = _suffixes(env.get("PATHEXT", ""))
  found = (file for place in places for file in _files_meant(place, suffixes, path))
  return next((file for file in found if is_file(file)), None)
@@ -2612,7 +2614,7 @@ def shell_command(line, environ):
 from ..lists.entries import legacy_item, overlaid, patches_of
 from ..messages.jsontext import edited, members, rivals
 from ..messages.protocol import MODERN_VERSION, SKILLS_EXTENSION
-from ..plan.addresses import told_item
+from ..plan.addresses import rewritten_item
 from ..start.greeting import cut_list
 from ..start.values import quote
 LEGACY_ONLY = ("execution",)
@@ -2662,7 +2664,7 @@ class Item:
   return self.head + quote(name) + self.tail
  def mentions(self, text):
   parts = (self.head, self.tail)
-  return text in self.original or any(text in one or "\\u00" in one for one in parts)
+  return text in self.original or any(text in part or "\\u00" in part for part in parts)
  def names(self, text):
   string = quote(text)
   return string in self.tail or string in self.head
@@ -2690,15 +2692,17 @@ class Catalogue:
    self._rows.setdefault(server, {})[exposed] = row
   self._recorded = {}
   self._names = {}
- def texts(self, client, told=None):
+ def texts(self, client, expose=None):
   patches = {}
   if self._overlays:
    patches = patches_of(self._overlays)
-  texts = [(item.server, self._text(item, client, patches)) for item in self._shown(client)]
-  if told is None:
+  texts = [
+   (item.server, self._text(item, client, patches)) for item in self._visible_items(client)
+  ]
+  if expose is None:
    return [text for _, text in texts]
   def spelled(server, text):
-   return told_item(self.kind.name, text, lambda uri: told(uri, server))
+   return rewritten_item(self.kind.name, text, lambda uri: expose(uri, server))
   return [spelled(server, text) for server, text in texts]
  def mentions(self, scheme):
   kind, live = self.kind.name, self.live
@@ -2707,7 +2711,7 @@ class Catalogue:
     return True
   items = [item for listed in live.values() for item in listed]
   return any(item.mentions(scheme[:-2]) for item in items)
- def _shown(self, client):
+ def _visible_items(self, client):
   return [
    item
    for server in self.servers
@@ -2796,7 +2800,7 @@ def _without_page(item, now):
  meta = value.get("_meta")
  if type(meta) is not dict or not any(name in meta for name in _PAGE):
   return item
- value["_meta"] = {name: one for name, one in meta.items() if name not in _PAGE}
+ value["_meta"] = {name: part for name, part in meta.items() if name not in _PAGE}
  if not value["_meta"]:
   del value["_meta"]
  return now if now is None or same(value, parse(now.listed("")), SETS) else item
@@ -2835,7 +2839,7 @@ def _sorted(value):
   return sorted(value)
  return value
 _TEXTS = ("title", "description", "icons")
-_OF_OBJECTS = ("properties", "required")
+_OF_OBJECTS = {"properties", "required"}
 SHOWN_NAMES = 20
 NAME_WIDTH = 100
 
@@ -2877,13 +2881,13 @@ def member_class(name, before, now):
 
 def arguments_schema(arguments):
  listed = arguments if type(arguments) is list else []
- known = {str(one.get("name")): one for one in listed if type(one) is dict}
+ known = {str(entry.get("name")): entry for entry in listed if type(entry) is dict}
  return {
   "properties": {
-   name: {key: value for key, value in one.items() if key not in ("name", "required")}
-   for name, one in known.items()
+   name: {key: value for key, value in entry.items() if key not in ("name", "required")}
+   for name, entry in known.items()
   },
-  "required": [name for name, one in known.items() if one.get("required") is True],
+  "required": [name for name, entry in known.items() if entry.get("required") is True],
  }
 
 def _is_compatible(before, now, output):
@@ -2891,11 +2895,11 @@ def _is_compatible(before, now, output):
   return (before is None) == output
  if type(before) is not dict or type(now) is not dict:
   return same(before, now, SETS)
- rest = [{key: one[key] for key in one if key not in _OF_OBJECTS} for one in (before, now)]
- if not same(rest[0], rest[1], SETS):
+ others = [{key: schema[key] for key in schema.keys() - _OF_OBJECTS} for schema in (before, now)]
+ if not same(others[0], others[1], SETS):
   return False
- old, new = (_object(one.get("properties")) for one in (before, now))
- had, has = (_names(one.get("required")) for one in (before, now))
+ old, new = (_object(schema.get("properties")) for schema in (before, now))
+ had, has = (_names(schema.get("required")) for schema in (before, now))
  if old.keys() - new.keys() or new.keys() & had - old.keys():
   return False
  if had - has if output else has - had:
@@ -2973,7 +2977,7 @@ def _moved_schema(part):
     "lists.listing": r"""
 from fnmatch import fnmatchcase
 from ..lists.catalogue import RESOURCES, TEMPLATES, TOOLS, Item
-from ..lists.mending import WRONG, Unmendable, mended, named, wrong
+from ..lists.mending import WRONG, Unmendable, apply_mends, described, find_mends
 from ..messages.jsontext import (
  Malformed,
  edited,
@@ -2984,7 +2988,7 @@ from ..messages.jsontext import (
  rivals,
 )
 from ..plan.names import name_new
-from ..plan.uri_templates import is_told_apart
+from ..plan.uri_templates import is_qualifiable
 from ..start.greeting import labelled
 from ..start.values import quote
 MAXIMUM_PAGES = 1000
@@ -3010,23 +3014,23 @@ class Listing:
   self._without = without
   self._is_modern = is_modern
   self._repeats = kind is TOOLS and is_modern and over_http
-  self.wanted = "{}"
+  self.next_params = "{}"
   self.faults = []
   self.left_out = []
   self.mended = []
   self.server = server
   self._first = {}
   self._followed = set()
- def said(self, row):
+ def warnings(self, row):
   kind = self.kind
   refusals = [*self.left_out, *self.mended]
-  shown = [one for one in refusals if not is_hidden(kind, one[0], row)]
-  return [*self.faults, *[_said(kind, *one) for one in shown]]
+  visible = [refusal for refusal in refusals if not is_hidden(kind, refusal[0], row)]
+  return [*self.faults, *[_warning(kind, *refusal) for refusal in visible]]
  @property
  def items(self):
   return list(self._first.values())
- def take(self, result):
-  self.wanted = None
+ def add_page(self, result):
+  self.next_params = None
   found, _ = members(result)
   if self.kind.member not in found or type(found[self.kind.member][0]) is not list:
    raise Malformed(f"no list of {self.kind.member}")
@@ -3051,7 +3055,7 @@ class Listing:
    self.faults.append(f"{what} in {self.kind.method}; the list ends there")
    return
   self._followed.add(cursor)
-  self.wanted = obj(cursor=quote(cursor))
+  self.next_params = obj(cursor=quote(cursor))
  def _item(self, value, text, start, end):
   kind = self.kind
   entry = value if type(value) is dict else {}
@@ -3065,7 +3069,7 @@ class Listing:
   if fault := self._fault(entry, text[start:end]):
    self.faults.append(f"lists the {kind.name[:-1]} {key!r} with {fault}; it is left out")
    return None
-  if odd := _oddity(entry, text, start):
+  if odd := _refused_by_parsers(entry, text, start):
    self.left_out.append((key, "", odd, LEFT_OUT))
    return None
   if any(member in entry for member in self._without):
@@ -3073,13 +3077,13 @@ class Listing:
    text = edited(text[start:end], drop=self._without)
    start, end = 0, len(text)
   try:
-   mends = wrong(kind, entry, self._is_modern)
+   mends = find_mends(kind, entry, self._is_modern)
   except Unmendable as problem:
    self.left_out.append((key, str(problem), WRONG, LEFT_OUT))
    return None
   if mends:
-   self.mended += [(key, *one) for one in named(entry, mends)]
-   text = mended(text[start:end], mends)
+   self.mended += [(key, *mend) for mend in described(entry, mends)]
+   text = apply_mends(text[start:end], mends)
    start, end = 0, len(text)
   _, begin, stop = members(text, start)[0][kind.label]
   return Item(self.server, key, name, text[start:begin], text[stop:end])
@@ -3099,13 +3103,13 @@ class Listing:
   fault = mark_fault(entry.get("inputSchema"))
   return f"an {MARK} {fault}, which clients of HTTP refuse" if fault else ""
 
-def _said(kind, name, pointer, what, done):
+def _warning(kind, name, pointer, what, done):
  where = f" at {pointer}" if pointer else ""
  about = f"lists the {kind.name[:-1]} {name!r} with {what}{where}"
  return f"{about}, which strict clients refuse; {done}"
 
-def _oddity(value, text, start):
- if odd := unreadable(value):
+def _refused_by_parsers(value, text, start):
+ if odd := strict_fault(value):
   return odd
  names = []
  read_members(text, start, {}, names)
@@ -3121,7 +3125,7 @@ def listed(items, catalogue, connection):
   items = [
    item
    for item in items
-   if routes.get(item.original, own)[0] == server or is_told_apart(item.original)
+   if routes.get(item.original, own)[0] == server or is_qualifiable(item.original)
   ]
   for item in items:
    item.exposed = item.portable = labelled(server, item.exposed)
@@ -3143,10 +3147,10 @@ def _named(items, catalogue, connection):
 
 def is_hidden(kind, own, row):
  if kind is TOOLS:
-  return not offered(own, row)
+  return not is_offered(own, row)
  return kind in (RESOURCES, TEMPLATES) and hides_address(own, row)
 
-def offered(tool, row):
+def is_offered(tool, row):
  expose, hide = row.get("expose"), row.get("hide", ())
  if expose is None and not hide:
   return True
@@ -3160,7 +3164,7 @@ def hides_address(uri, row):
   return False
  return any(fnmatchcase(uri, glob) for glob in globs)
 
-def unreadable(value):
+def strict_fault(value):
  todo = [(value, 1)]
  while todo:
   item, depth = todo.pop()
@@ -3219,7 +3223,7 @@ _LARGEST_SIZE = float(1 << 63)
 class Unmendable(ValueError):
  pass
 
-def wrong(kind, entry, is_modern):
+def find_mends(kind, entry, is_modern):
  shape = SHAPES.get(kind)
  if shape is None:
   return {}
@@ -3228,12 +3232,12 @@ def wrong(kind, entry, is_modern):
   types = {"type": _any_type_shape} if output.get("type") is not None else {}
   shape = {**shape, "outputSchema": {"$schema": _text_shape, **types}}
  mends = {}
- _look(entry, shape, (), mends)
+ _check(entry, shape, (), mends)
  for member in ("inputSchema", "outputSchema") if kind is TOOLS else ():
   _drop_nulls(entry.get(member), (member,), mends)
  return mends
 
-def named(entry, mends):
+def described(entry, mends):
  return [
   (
    _as_pointer(path),
@@ -3282,7 +3286,7 @@ def _type_shape(value):
 
 def _any_type_shape(value):
  types = value if type(value) is list and value else [value]
- return "" if all(type(one) is str and one in _JSON_TYPES for one in types) else None
+ return "" if all(type(name) is str and name in _JSON_TYPES for name in types) else None
 
 def _property_shape(value):
  if value is None or value is True or value == []:
@@ -3352,11 +3356,11 @@ _NEEDED = {
  "type": '"object"',
 }
 
-def _look(value, shape, path, mends):
+def _check(value, shape, path, mends):
  if isinstance(shape, dict):
-  new = _look_at_members(value, shape, path, mends)
+  new = _check_members(value, shape, path, mends)
  elif isinstance(shape, (list, tuple)):
-  new = _look_at_all(value, shape, path, mends)
+  new = _check_all(value, shape, path, mends)
  else:
   new = shape(value)
  if new is None:
@@ -3364,7 +3368,7 @@ def _look(value, shape, path, mends):
  if new:
   mends[path] = new
 
-def _look_at_members(value, shape, path, mends):
+def _check_members(value, shape, path, mends):
  missing = {name: new for name, new in _NEEDED.items() if name in shape}
  if value == [] and "" not in missing.values():
   return obj(missing)
@@ -3373,21 +3377,21 @@ def _look_at_members(value, shape, path, mends):
  for name, inner in shape.items():
   place, new = (*path, name), missing.get(name)
   if value.get(name) is not None:
-   _look(value[name], inner, place, mends)
+   _check(value[name], inner, place, mends)
   elif new == "":
    raise Unmendable(_as_pointer(place))
   elif new or name in value:
    mends[place] = new or ""
  return ""
 
-def _look_at_all(value, shape, path, mends):
+def _check_all(value, shape, path, mends):
  is_array = isinstance(shape, list)
  if value == ({} if is_array else []):
   return "[]" if is_array else "{}"
  if type(value) is not (list if is_array else dict):
   return None
  for step in range(len(value)) if is_array else value:
-  _look(value[step], shape[0], (*path, step), mends)
+  _check(value[step], shape[0], (*path, step), mends)
  return ""
 
 def _drop_nulls(schema, path, mends):
@@ -3414,7 +3418,7 @@ def _found_there(value, path):
   value = value[step]
  return "null" if value is None else WRONG
 
-def mended(text, mends):
+def apply_mends(text, mends):
  by_step = {}
  for (step, *rest), new in mends.items():
   by_step.setdefault(step, {})[tuple(rest)] = new
@@ -3432,12 +3436,12 @@ def mended(text, mends):
  return edited(text, drop, add)
 
 def _mended_part(text, place, mends):
- return mends[()] if () in mends else mended(text[place[0] : place[1]], mends)
+ return mends[()] if () in mends else apply_mends(text[place[0] : place[1]], mends)
 """,
     "lists.uris": r"""
 from ..messages.message import result
 from ..messages.protocol import APART
-from ..plan.addresses import pages_of, told_result
+from ..plan.addresses import pages_of, rewritten_result
 MAXIMUM_URIS = 10_000
 LONGEST_URI = 2_000
 _IN_SCHEME = str.maketrans("", "", "+-.")
@@ -3494,10 +3498,8 @@ def _is_number(address, version):
  except ValueError:
   return False
 
-class Origins:
- def __init__(
-  self, are_asked_for=True, addresses=None
- ):
+class UriOwners:
+ def __init__(self, are_asked_for, addresses):
   self.are_asked_for = are_asked_for
   self._addresses = addresses
   self._servers = {}
@@ -3508,26 +3510,26 @@ class Origins:
   self._servers[uri] = server
   if len(self._servers) > MAXIMUM_URIS:
    del self._servers[next(iter(self._servers))]
- def told(self, uri, server):
-  if self._addresses is None or not uri.startswith(APART):
+ def exposed_uri(self, uri, server):
+  if not uri.startswith(APART):
    return uri
-  return self._addresses().told(uri, server, self.of(uri))
- def learn(self, answer, server):
-  said = answer.members.get("result")
-  if not self.are_asked_for or said is None:
+  return self._addresses().exposed_uri(uri, server, self.of(uri))
+ def note_result(self, answer, server):
+  payload = answer.members.get("result")
+  if payload is None:
    return answer
-  may_differ = self._addresses is not None and any(mark in said.text for mark in _MARKS)
-  if not (may_differ or '"uri"' in said.text) or type(said.value) is not dict:
+  may_differ = any(mark in payload.text for mark in _MARKS)
+  if not (may_differ or '"uri"' in payload.text) or type(payload.value) is not dict:
    return answer
   if not may_differ:
-   self._note([*_uris_in(said.value)], server)
+   self._note_all([*_uris_in(payload.value)], server)
    return answer
-  if self._note([*_uris_in(said.value), *pages_of(said.value)], server):
+  if self._note_all([*_uris_in(payload.value), *pages_of(payload.value)], server):
    return answer
-  text = told_result(said.text, lambda uri: self.told(uri, server))
-  return answer if text == said.text else result(answer.id_text, text)
- def _note(self, uris, server):
-  same = [uri for uri in uris if self.told(uri, server) == uri]
+  text = rewritten_result(payload.text, lambda uri: self.exposed_uri(uri, server))
+  return answer if text == payload.text else result(answer.id_text, text)
+ def _note_all(self, uris, server):
+  same = [uri for uri in uris if self.exposed_uri(uri, server) == uri]
   for uri in same[:MAXIMUM_URIS]:
    self.add(uri, server)
   return len(same) == len(uris)
@@ -3543,8 +3545,8 @@ def _uris_in(result):
    parts += _items(holder, member)
  for part in [skill, *parts]:
   if type(part) is dict:
-   for one in (part, part.get("resource")):
-    uri = one.get("uri") if type(one) is dict else None
+   for block in (part, part.get("resource")):
+    uri = block.get("uri") if type(block) is dict else None
     if type(uri) is str:
      yield uri
 
@@ -5220,76 +5222,73 @@ class Streams:
 """,
     "plan.addresses": r"""
 from ..messages.jsontext import Json, elements, members
-from ..plan.uri_templates import fits, folder_of, is_told_apart
+from ..plan.uri_templates import fits, is_qualifiable, percent_encoded, qualified_unit
 from ..start.values import quote
-_SEGMENT = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
-_FLAT = "ui/resourceUri"
-_SEVERAL = ""
+_OLD_PAGE = "ui/resourceUri"
+_OTHERS = ""
 
 class Addresses:
- def __init__(self, handed):
-  self._servers = {_encoded(server): server for server in handed}
+ def __init__(self, uris):
+  self._servers = {percent_encoded(server): server for server in uris}
   self._owners = {}
-  listed = [(uri, server) for server, uris in handed.items() for uri in uris]
-  listed = [(uri, server) for uri, server in listed if is_told_apart(uri)]
+  listed = [(uri, server) for server, own in uris.items() for uri in own]
+  listed = [(uri, server) for uri, server in listed if is_qualifiable(uri)]
   for uri, server in listed:
-   self._owners.setdefault(folder_of(uri), set()).add(server)
+   self._owners.setdefault(qualified_unit(uri), set()).add(server)
   for uri, server in listed:
    self._owners[self._place(uri)].add(server)
-  self._templates = [one for one, by in self._owners.items() if "{" in one and len(by) > 1]
-  while self._clears({uri for uri, _ in listed}):
+  self._templates = [uri for uri, by in self._owners.items() if "{" in uri and len(by) > 1]
+  while self._resolve_conflicts({uri for uri, _ in listed}):
    pass
- def _clears(self, uris):
-  taken = [uri for uri in uris if self._is_alone(uri) and self._stands_for(uri) is not None]
-  for uri in taken:
-   self._owners[self._place(uri)].add(_SEVERAL)
-  return bool(taken)
- def _is_alone(self, uri):
+ def _resolve_conflicts(self, uris):
+  conflicting = [
+   uri for uri in uris if self._has_one_owner(uri) and self._unqualified(uri) is not None
+  ]
+  for uri in conflicting:
+   self._owners[self._place(uri)].add(_OTHERS)
+  return bool(conflicting)
+ def _has_one_owner(self, uri):
   return len(self._owners.get(self._place(uri), ())) == 1
  def owners(self, uri):
   place = self._place(uri)
-  if place or not is_told_apart(uri):
+  if place or not is_qualifiable(uri):
    return self._owners.get(place, set())
-  fitting = [self._owners[one] for one in self._templates if fits(one, uri)]
+  fitting = [self._owners[template] for template in self._templates if fits(template, uri)]
   return set().union(*fitting)
  def _place(self, uri):
-  if not is_told_apart(uri):
+  if not is_qualifiable(uri):
    return ""
   while uri not in self._owners:
-   if folder_of(uri) == uri:
+   if qualified_unit(uri) == uri:
     return ""
-   uri = folder_of(uri)
+   uri = qualified_unit(uri)
   return uri
- def told(self, uri, server, origin=None):
-  if not is_told_apart(uri):
+ def exposed_uri(self, uri, server, origin=None):
+  if not is_qualifiable(uri):
    return uri
   owners = self.owners(uri) or ({origin} if origin else set())
-  return server_address(uri, server) if owners - {server} else uri
- def meant(self, uri, origin):
-  meant = self._stands_for(uri, origin)
-  if meant is None or not self._is_alone(uri):
-   return meant
-  server, own = meant
-  moved = server_address(self._place(own), server)
-  return meant if server in self.owners(own) and len(moved) > len(self._place(uri)) else None
- def _stands_for(
+  return qualified_uri(uri, server) if owners - {server} else uri
+ def own_uri(self, uri, origin):
+  found = self._unqualified(uri, origin)
+  if found is None or not self._has_one_owner(uri):
+   return found
+  server, own = found
+  moved = qualified_uri(self._place(own), server)
+  is_qualified = server in self.owners(own) and len(moved) > len(self._place(uri))
+  return found if is_qualified else None
+ def _unqualified(
   self, uri, origin=lambda uri: None
  ):
   scheme, _, path = uri.partition("://")
   first, mark, rest = path.partition("/")
   server, own = self._servers.get(first), f"{scheme}://{rest}"
-  if server is None or not mark or self.told(own, server, origin(own)) == own:
+  if server is None or not mark or self.exposed_uri(own, server, origin(own)) == own:
    return None
   return server, own
 
-def server_address(uri, server):
+def qualified_uri(uri, server):
  scheme, _, path = uri.partition("://")
- return f"{scheme}://{_encoded(server)}/{path}"
-
-def _encoded(server):
- return "".join(
-  [chr(byte) if byte in _SEGMENT else f"%{byte:02X}" for byte in server.encode("utf-8")]
- )
+ return f"{scheme}://{percent_encoded(server)}/{path}"
 
 def uris_of(kind, item):
  if kind in ("tools", "prompts"):
@@ -5297,44 +5296,46 @@ def uris_of(kind, item):
  files = item.get("resources")
  named = [item, *(files if type(files) is list else ())]
  key = "uriTemplate" if kind == "templates" else "uri"
- found = [one.get(key) for one in named if type(one) is dict]
- return [one for one in found if type(one) is str]
+ uris = [entry.get(key) for entry in named if type(entry) is dict]
+ return [uri for uri in uris if type(uri) is str]
 
 def pages_of(value):
  meta = value.get("_meta")
  if type(meta) is not dict:
   return []
  ui = meta.get("ui")
- named = [ui.get("resourceUri") if type(ui) is dict else None, meta.get(_FLAT)]
- return [one for one in named if type(one) is str]
+ named = [ui.get("resourceUri") if type(ui) is dict else None, meta.get(_OLD_PAGE)]
+ return [uri for uri in named if type(uri) is str]
 
-def told_item(kind, text, told):
+def rewritten_item(kind, text, rewrite):
  if kind == "tools":
-  return _with_pages(text, told)
- text = _with_uri(text, told, "uriTemplate" if kind == "templates" else "uri")
- return _with_each(text, "resources", lambda one: _with_uri(one, told))
+  return _with_pages(text, rewrite)
+ text = _with_uri(text, rewrite, "uriTemplate" if kind == "templates" else "uri")
+ return _with_each(text, "resources", lambda part: _with_uri(part, rewrite))
 
-def told_result(text, told):
- def block(one):
-  return _with_inner(_with_uri(one, told), "resource", lambda inner: _with_uri(inner, told))
- text = _with_pages(text, told)
- text = _with_inner(text, "skill", lambda skill: told_item("skills", skill, told))
- text = _with_each(text, "messages", lambda one: _with_inner(one, "content", block))
+def rewritten_result(text, rewrite):
+ def block(part):
+  return _with_inner(
+   _with_uri(part, rewrite), "resource", lambda inner: _with_uri(inner, rewrite)
+  )
+ text = _with_pages(text, rewrite)
+ text = _with_inner(text, "skill", lambda skill: rewritten_item("skills", skill, rewrite))
+ text = _with_each(text, "messages", lambda part: _with_inner(part, "content", block))
  text = _with_each(text, "content", block)
  for member in ("contents", "resources"):
-  text = _with_each(text, member, lambda one: _with_uri(one, told))
+  text = _with_each(text, member, lambda part: _with_uri(part, rewrite))
  return text
 
-def _with_pages(text, told):
+def _with_pages(text, rewrite):
  def change(meta):
-  return _with_inner(_with_uri(meta, told, _FLAT), "ui", page)
+  return _with_inner(_with_uri(meta, rewrite, _OLD_PAGE), "ui", page)
  def page(ui):
-  return _with_uri(ui, told, "resourceUri")
+  return _with_uri(ui, rewrite, "resourceUri")
  return _with_inner(text, "_meta", change)
 
-def _with_uri(text, told, member="uri"):
+def _with_uri(text, rewrite, member="uri"):
  uri = members(text)[0].get(member, (None,))[0]
- new = told(uri) if type(uri) is str else uri
+ new = rewrite(uri) if type(uri) is str else uri
  return text if new == uri else Json(text).owned({member: quote(new)}).text
 
 def _with_inner(text, member, change):
@@ -5363,14 +5364,14 @@ def exposed_name(server, tool, row, separator):
  return renamed if renamed is not None else server + separator + tool
 
 def portable_names(exposed):
- names = {name: _cleaned(name) for name in exposed}
+ names = {name: _sanitized(name) for name in exposed}
  for length in _HASH_LENGTHS:
   count = {}
   for short in names.values():
    count[short] = count.get(short, 0) + 1
   for name, short in names.items():
-   taken = short in names and short != name
-   if count[short] > 1 or taken or not 0 < len(short) <= PORTABLE_LIMIT:
+   is_exposed = short in names and short != name
+   if count[short] > 1 or is_exposed or not 0 < len(short) <= PORTABLE_LIMIT:
     names[name] = _hashed(name, length)
  return names
 
@@ -5379,7 +5380,7 @@ def prefix_of(name, servers, separator):
  return next((server for server, prefix in known if name.startswith(prefix)), None)
 
 def prefixes(servers, separator):
- spelled = [(server, (server + separator, f"{_cleaned(server)}_")) for server in servers]
+ spelled = [(server, (server + separator, f"{_sanitized(server)}_")) for server in servers]
  found = [(server, prefix) for server, both in spelled for prefix in both if prefix != "_"]
  return sorted(found, key=lambda pair: -len(pair[0]))
 
@@ -5388,29 +5389,29 @@ def hashed_name(name):
 
 def name_new(
  items, catalogue, server, row, options):
- taken = {}
+ owners = {}
  for other in [item for items_ in catalogue.live.values() for item in items_]:
-  taken[other.exposed] = taken[other.portable] = other.server, other.original
+  owners[other.exposed] = owners[other.portable] = other.server, other.original
  for exposed, route in catalogue.routes.items():
-  taken[exposed] = taken[route[2]] = route[0], route[1]
- is_anothers = _foreign(server, row, catalogue.servers, options)
+  owners[exposed] = owners[route[2]] = route[0], route[1]
+ is_anothers = _anothers_prefix(server, row, catalogue.servers, options)
  named = []
  for item in items:
   if options.names != "bare":
    item.exposed = exposed_name(server, item.original, row, options.separator)
   owner = server, item.original
-  if taken.get(item.exposed, owner) == owner and is_anothers(item.exposed):
+  if owners.get(item.exposed, owner) == owner and is_anothers(item.exposed):
    item.exposed = hashed_name(item.exposed)
-  if taken.setdefault(item.exposed, owner) == owner:
+  if owners.setdefault(item.exposed, owner) == owner:
    named.append(item)
- portable = portable_names([*taken])
+ portable = portable_names([*owners])
  for item in named:
   item.portable = portable[item.exposed]
   if item.portable != item.exposed and is_anothers(item.portable):
    item.portable = hashed_name(item.exposed)
  return named
 
-def _foreign(
+def _anothers_prefix(
  server, row, servers, options):
  chosen = frozenset(row.get("rename", {}).values())
  known = prefixes([name for name in servers if name], options.separator)
@@ -5419,7 +5420,7 @@ def _foreign(
   return options.names != "bare" and name not in chosen and owner != server
  return is_anothers
 
-def _cleaned(name):
+def _sanitized(name):
  text = "".join([char if char in _PORTABLE else "_" for char in name])
  while "__" in text:
   text = text.replace("__", "_")
@@ -5428,13 +5429,14 @@ def _cleaned(name):
 def _hashed(name, length):
  from hashlib import sha256
  mark = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:length]
- return f"{_cleaned(name)[: PORTABLE_LIMIT - length - 1].rstrip('_-') or 'tool'}_{mark}"
+ return f"{_sanitized(name)[: PORTABLE_LIMIT - length - 1].rstrip('_-') or 'tool'}_{mark}"
 """,
     "plan.plan": r"""
 from ..messages.jsontext import obj, parse
 from ..messages.protocol import SERVER_KEY, SKILLS_EXTENSION
 from ..start.greeting import version_of
 from ..start.values import quote
+PLAIN = ("name", "compiler", "config")
 
 class Options:
  http = None
@@ -5467,7 +5469,7 @@ class Plan:
  def needs(self):
   return [name for facts in self.children.values() for name in facts.get("needs", ())]
  @property
- def skilled(self):
+ def servers_with_skills(self):
   extended = self.children.items()
   return [name for name, facts in extended if SKILLS_EXTENSION in facts.get("extensions", ())]
  @property
@@ -5476,7 +5478,7 @@ class Plan:
  @property
  def signature(self):
   return obj({SERVER_KEY: self.info})
- def show_names(self, names):
+ def use_names(self, names):
   self.options.names = names
  def narrowed(self, **changes):
   part = object.__new__(Plan)
@@ -5489,16 +5491,32 @@ def _routes(table):
   for server, rows in parse(table).items()
   for exposed, row in rows.items()
  }
+
+def unreadable(place, table):
+ if isinstance(table, dict):
+  found = (unreadable(f'{place}["{name}"]', one) for name, one in table.items())
+  return next(filter(None, found), "")
+ try:
+  parse(table)
+ except Exception as problem:
+  return f"{place} cannot be read: {problem}"
+ return ""
 """,
     "plan.uri_templates": r"""
 from ..messages.protocol import APART, SKILL_SCHEME
+_UNRESERVED = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
 _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_%")
-LONGEST_APART = 2_000
-DEEPEST_APART = 32
+LONGEST_QUALIFIED = 2_000
+DEEPEST_QUALIFIED = 32
+
+def percent_encoded(text, kept=""):
+ unchanged = (_UNRESERVED + kept).encode("ascii")
+ octets = text.encode("utf-8", "surrogateescape")
+ return "".join([chr(byte) if byte in unchanged else f"%{byte:02X}" for byte in octets])
 
 def fits(template, uri):
- uri = _percent_encoded(uri)
- first, *parts = _percent_encoded(template).split("{")
+ uri = _ascii_uri(uri)
+ first, *parts = _ascii_uri(template).split("{")
  if not uri.startswith(first):
   return False
  index = len(first)
@@ -5516,7 +5534,7 @@ def fits(template, uri):
  rest = uri[index:]
  return not (plain and _crosses(rest)) if pending else not rest
 
-def _percent_encoded(text):
+def _ascii_uri(text):
  if text.isascii():
   return text
  octets = text.encode("utf-8", "surrogatepass")
@@ -5525,49 +5543,18 @@ def _percent_encoded(text):
 def _crosses(text):
  return any(mark in text for mark in "/?#")
 
-def lies_in(uri, whole):
+def is_within(uri, whole):
  if not uri.startswith(whole):
   return False
  return len(uri) == len(whole) or whole.endswith("/") or uri[len(whole)] in "/?#"
 
-def folder_of(uri):
+def qualified_unit(uri):
  inner = uri.startswith(SKILL_SCHEME) and "/" in uri[len(SKILL_SCHEME) :]
  return uri.rpartition("/")[0] if inner else uri
 
-def is_told_apart(uri):
- bounded = len(uri) <= LONGEST_APART and uri.count("/") <= DEEPEST_APART
+def is_qualifiable(uri):
+ bounded = len(uri) <= LONGEST_QUALIFIED and uri.count("/") <= DEEPEST_QUALIFIED
  return bounded and uri.startswith(APART)
-""",
-    "processes.groups": r"""
-import os
-import sys
-if sys.platform == "win32":
- from ..processes.windows_jobs import START_FLAGS, Job
-
-def start_options():
- if sys.platform == "win32":
-  return {"creationflags": START_FLAGS}
- else:
-  return {"start_new_session": True}
-
-def lead_group(pid):
- if sys.platform == "win32":
-  return Job(pid)
- else:
-  return SessionGroup(pid)
-
-class SessionGroup:
- def __init__(self, leader):
-  self.leader = leader
- def signal(self, number):
-  if sys.platform != "win32":
-   try:
-    os.killpg(self.leader, number)
-   except ProcessLookupError:
-    return False
-   except PermissionError:
-    return False
-  return True
 """,
     "processes.memory": r"""
 import threading
@@ -5575,7 +5562,7 @@ from time import sleep
 from ..processes.polling import LINUX
 from ..processes.threads import start_thread
 _PARAMETERS = {-8: 1, -3: 1 << 25, -1: 1 << 30}
-FREE_SECONDS = 1.0
+KEPT_SECONDS = 1.0
 _is_planned = threading.Event()
 
 def keep_memory():
@@ -5589,7 +5576,7 @@ def return_memory():
    _is_planned.clear()
 
 def _return():
- sleep(FREE_SECONDS)
+ sleep(KEPT_SECONDS)
  _is_planned.clear()
  _call("malloc_trim", 0)
 
@@ -5612,7 +5599,7 @@ POLLIN = getattr(select, "POLLIN", 0)
 POLLOUT = getattr(select, "POLLOUT", 0)
 POLLRDHUP = getattr(select, "POLLRDHUP", 0)
 STDIN_CHUNK = 1 << 16
-NARROW_PIPE, WIDE_PIPE = 1 << 16, 1 << 20
+DEFAULT_PIPE_BYTES, LARGEST_PIPE_BYTES = 1 << 16, 1 << 20
 SET_PIPE_SIZE, GET_PIPE_SIZE = 1031, 1032
 
 class Stopped(Exception):
@@ -5626,13 +5613,13 @@ def set_nonblocking(descriptor):
  if sys.platform != "win32":
   os.set_blocking(descriptor, False)
 
-def writable(descriptor, seconds):
+def wait_writable(descriptor, seconds):
  return not POLLS or _ready(descriptor, seconds, POLLOUT)
 
-def readable(descriptor, seconds):
+def wait_readable(descriptor, seconds):
  return _ready(descriptor, seconds, POLLIN)
 
-def hung_up(descriptor):
+def writer_closed(descriptor):
  if not POLLS:
   return False
  poll = new_poll()
@@ -5644,13 +5631,15 @@ def _ready(descriptor, seconds, event):
  poll.register(descriptor, event)
  return bool(poll.poll(None if seconds is None else seconds * 1000))
 
-def widen(descriptor):
+def enlarge_pipe(descriptor):
  if not LINUX:
   return False
  from fcntl import fcntl
  try:
-  narrow = fcntl(descriptor, GET_PIPE_SIZE) < WIDE_PIPE
-  return bool(narrow and fcntl(descriptor, SET_PIPE_SIZE, WIDE_PIPE) >= WIDE_PIPE)
+  narrow = fcntl(descriptor, GET_PIPE_SIZE) < LARGEST_PIPE_BYTES
+  return bool(
+   narrow and fcntl(descriptor, SET_PIPE_SIZE, LARGEST_PIPE_BYTES) >= LARGEST_PIPE_BYTES
+  )
  except OSError:
   return False
 """,
@@ -5661,39 +5650,43 @@ from time import monotonic, sleep
 from ..messages.message import MAXIMUM_LINE_BYTES, Lines
 from ..messages.printable import printable
 from ..processes.memory import return_memory
-from ..processes.polling import POLLIN, POLLS, new_poll, widen
-from ..processes.reasons import how_ended, telling
+from ..processes.polling import POLLIN, POLLS, enlarge_pipe, new_poll
+from ..processes.reasons import exit_reason, key_lines
 from ..processes.spawning import KILL
 from ..processes.threads import NO_THREAD, start_thread
-from ..processes.writer import RETURNED, Writer
+from ..processes.writer import RETURNED_BYTES, Writer
 STDIN_GRACE_SECONDS = 2.0
 SIGTERM_GRACE_SECONDS = 2.0
-LAST_WORDS_SECONDS = 0.3
-LAST_WORDS_BYTES = 8192
-LAST_WORDS_LINES = 10
+PIPE_GRACE_SECONDS = 0.3
+STDERR_TAIL_BYTES = 8192
+STDERR_TAIL_LINES = 10
 CHUNK = 1 << 16
 TERMINATE = 15
 
 class Process:
  def __init__(
-  self, spawned, receive, ended):
+  self,
+  spawned,
+  on_lines,
+  on_end,
+ ):
   self.launch = spawned.launch
-  self.receive = receive
-  self.ended = ended
+  self.on_lines = on_lines
+  self.on_end = on_end
   self.exited = threading.Event()
-  self.drained = threading.Event()
-  self.silent = threading.Event()
+  self.stdout_ended = threading.Event()
+  self.stderr_ended = threading.Event()
   self.gone = threading.Event()
-  self.retired = False
+  self.detached = False
   self._is_passing_on = False
-  self._last_words = b""
+  self._stderr_tail = b""
   self._lock = threading.Lock()
   self._is_reported = False
   self._is_closed = False
   self.handle = spawned.handle
   self._group = spawned.group
   try:
-   self._closed, self._close = os.pipe()
+   self._close_reader, self._close_writer = os.pipe()
   except OSError:
    spawned.discard()
    raise
@@ -5701,11 +5694,11 @@ class Process:
   self.writer = Writer(
    stdin,
    private=True,
-   broke=lambda: self._end_in_thread(self._deaf),
-   overflowed=lambda waiting: self._end_in_thread(self._full, waiting),
+   on_broken=lambda: self._end_in_thread(self._on_stdin_closed),
+   on_overflow=lambda waiting: self._end_in_thread(self._on_overflow, waiting),
   )
   if start_thread(self._read_stderr, stderr) is None:
-   self._undo(self._stdout, stderr, self._closed)
+   self._undo(self._stdout, stderr, self._close_reader)
   if start_thread(self._wait) is None:
    self._undo(self._stdout)
  def send(self, *messages):
@@ -5713,9 +5706,9 @@ class Process:
   for message in messages:
    pieces += message.pieces()
   self.writer.send(*pieces)
- def retire(self):
-  self.retired = True
-  self.silence()
+ def detach(self):
+  self.detached = True
+  self.suppress_report()
  def _undo(self, *descriptors):
   self.kill()
   self.handle.wait()
@@ -5727,44 +5720,44 @@ class Process:
  def _end_in_thread(self, work, *arguments):
   if start_thread(work, *arguments) is None:
    self.kill()
- def read(self):
-  lines = Lines(self._endless)
+ def read_to_end(self):
+  lines = Lines(self._on_line_too_long)
   is_wide = False
   for data in _chunks(self._stdout):
    if len(data) == CHUNK and not is_wide:
     is_wide = True
-    widen(self._stdout)
-   was_large = lines.size > RETURNED
+    enlarge_pipe(self._stdout)
+   was_large = lines.size > RETURNED_BYTES
    self._is_passing_on = True
-   self.receive(*lines.feed(data))
+   self.on_lines(*lines.feed(data))
    self._is_passing_on = False
    del data
-   if was_large and lines.size <= RETURNED:
+   if was_large and lines.size <= RETURNED_BYTES:
     return_memory()
-  self.drained.set()
-  if not self.exited.wait(LAST_WORDS_SECONDS):
+  self.stdout_ended.set()
+  if not self.exited.wait(PIPE_GRACE_SECONDS):
    self.end("closed its standard output")
- def _endless(self):
+ def _on_line_too_long(self):
   reason = f"wrote a line of more than {MAXIMUM_LINE_BYTES >> 20} MiB"
   self._end_in_thread(self.end, reason)
- def _deaf(self):
-  if not self.exited.wait(LAST_WORDS_SECONDS):
+ def _on_stdin_closed(self):
+  if not self.exited.wait(PIPE_GRACE_SECONDS):
    self.end("closed its standard input")
- def _full(self, waiting):
+ def _on_overflow(self, waiting):
   self.end(f"does not read its input, {waiting >> 20} MiB are waiting")
  def end(self, reason):
   with self._lock:
    was_reported, self._is_reported = self._is_reported, True
   if not was_reported:
-   self.ended(printable(self.launch.redact(reason)), self.last_words())
+   self.on_end(printable(self.launch.redact(reason)), self.stderr_tail())
   self.close()
- def silence(self):
+ def suppress_report(self):
   self._is_reported = True
  def close(self):
   with self._lock:
    was_closed, self._is_closed = self._is_closed, True
   if not was_closed:
-   os.close(self._close)
+   os.close(self._close_writer)
   self.writer.close()
   if self._group_gone(STDIN_GRACE_SECONDS):
    return
@@ -5775,13 +5768,13 @@ class Process:
   self._group_gone(SIGTERM_GRACE_SECONDS)
  def kill(self):
   self._signal(KILL)
- def last_words(self, most=LAST_WORDS_LINES):
-  text = self.launch.redact(self._last_words.decode("utf-8", "replace"))
-  is_whole = len(self._last_words) <= LAST_WORDS_BYTES
+ def stderr_tail(self, most=STDERR_TAIL_LINES):
+  text = self.launch.redact(self._stderr_tail.decode("utf-8", "replace"))
+  is_whole = len(self._stderr_tail) <= STDERR_TAIL_BYTES
   if not is_whole:
-   text = text[-LAST_WORDS_BYTES:].partition("\n")[2]
+   text = text[-STDERR_TAIL_BYTES:].partition("\n")[2]
   lines = [printable(line).rstrip() for line in text.replace("\r", "\n").split("\n")]
-  return "\n".join(telling([line for line in lines if line], most, is_whole))
+  return "\n".join(key_lines([line for line in lines if line], most, is_whole))
  def _group_gone(self, seconds):
   deadline = monotonic() + seconds
   self.exited.wait(seconds)
@@ -5797,40 +5790,40 @@ class Process:
   if not self.gone.is_set():
    self._group.signal(number)
  def _read_stderr(self, descriptor):
-  for data in _chunks(descriptor, self._listens(descriptor)):
-   self._last_words = (self._last_words + data)[-2 * LAST_WORDS_BYTES :]
-  self.silent.set()
-  os.close(self._closed)
- def _listens(self, descriptor):
+  for data in _chunks(descriptor, self._stderr_waiter(descriptor)):
+   self._stderr_tail = (self._stderr_tail + data)[-2 * STDERR_TAIL_BYTES :]
+  self.stderr_ended.set()
+  os.close(self._close_reader)
+ def _stderr_waiter(self, descriptor):
   if not POLLS:
    return lambda: None
   poll = new_poll()
   poll.register(descriptor, POLLIN)
-  watched = [self._closed, self.writer.descriptor]
+  watched = [self._close_reader, self.writer.descriptor]
   for number in watched:
    poll.register(number, 0)
   def wait():
    while True:
     ready = [number for number, _ in poll.poll()]
-    closed = self._closed in ready
+    closed = self._close_reader in ready
     if watched and (closed or self.writer.descriptor in ready):
      while watched:
       poll.unregister(watched.pop())
      if not closed:
-      self._end_in_thread(self._deaf)
+      self._end_in_thread(self._on_stdin_closed)
     if descriptor in ready:
      return
   return wait
  def _wait(self):
   status = self.handle.wait()
   self.exited.set()
-  while not self.drained.wait(LAST_WORDS_SECONDS) and self._is_passing_on:
+  while not self.stdout_ended.wait(PIPE_GRACE_SECONDS) and self._is_passing_on:
    pass
-  self.silent.wait(LAST_WORDS_SECONDS)
+  self.stderr_ended.wait(PIPE_GRACE_SECONDS)
   if self._is_reported:
    self.close()
    return
-  self.end(how_ended(status, self.launch))
+  self.end(exit_reason(status, self.launch))
 
 def _chunks(descriptor, wait=None):
  try:
@@ -5854,7 +5847,7 @@ from ..launch.launch import MORE_FOLDERS, MissingVariables
 from ..launch.platforms import WINDOWS, find_program
 from ..messages.printable import where
 from ..start.values import quote
-OFTEN_USED_FOLDERS = (
+USUAL_FOLDERS = (
  "/opt/homebrew/bin",
  "/home/linuxbrew/.linuxbrew/bin",
  "/usr/local/bin",
@@ -5871,7 +5864,7 @@ OFTEN_USED_FOLDERS = (
  "~/.local/share/mise/shims",
  "~/.pyenv/shims",
 )
-OFTEN_USED_ON_WINDOWS = (
+USUAL_FOLDERS_ON_WINDOWS = (
  "%ProgramFiles%\\nodejs",
  "%APPDATA%\\npm",
  "%USERPROFILE%\\.local\\bin",
@@ -5899,7 +5892,7 @@ GAP = "…"
 INTERRUPTED = 0xC000013A
 FIRST_CRASH = 0xC0000000
 
-def why_not_started(problem, launch):
+def start_failure(problem, launch):
  if not isinstance(problem, (MissingVariables, OSError, ValueError)):
   why = f"{where(problem)}: {problem}"
  elif isinstance(problem, FileNotFoundError) and launch and not os.path.isabs(launch.argv[0]):
@@ -5915,11 +5908,11 @@ def not_found(command, env):
 
 def _entry_remedy(command, env):
  path, form = os.environ.get("PATH", ""), os.environ.get(MORE_FOLDERS)
- place = often_used_place(command)
+ place = usual_place(command)
  if not place or env.get("PATH", "") != os.pathsep.join(filter(None, [form, path])):
   return ""
  lacking = [name for name, found in interpreters(place, env) if found is None]
- places = [place, *filter(None, map(often_used_place, lacking))]
+ places = [place, *filter(None, map(usual_place, lacking))]
  folders = list(dict.fromkeys(map(os.path.dirname, places)))
  if form is not None:
   whole = os.pathsep.join([*folders, *filter(None, [form])])
@@ -5933,13 +5926,13 @@ def _entry_remedy(command, env):
 def where_to_find(command):
  if command == "nvm":
   return "nvm is a function of a shell: write the path that `nvm which current` prints"
- place = often_used_place(command)
+ place = usual_place(command)
  if place:
   return f"write {place} as `command`, or add its folder to PATH in `env`"
  return "install it, or write its absolute path"
 
-def often_used_place(command):
- for pattern in OFTEN_USED_ON_WINDOWS if WINDOWS else OFTEN_USED_FOLDERS:
+def usual_place(command):
+ for pattern in USUAL_FOLDERS_ON_WINDOWS if WINDOWS else USUAL_FOLDERS:
   for folder in _matching(os.path.expandvars(os.path.expanduser(pattern))):
    place = find_program(command, {"PATH": folder}, "")
    if place is not None:
@@ -5983,15 +5976,15 @@ def interpreter(line):
   return next((w for w in words[1:] if w[0] != "-" and "=" not in w), words[0])
  return words[0] if words else ""
 
-def how_ended(status, launch):
- ended = describe(status)
+def exit_reason(status, launch):
+ ended = status_text(status)
  if status == NOT_FOUND and not WINDOWS:
   for name, found in interpreters(launch.argv[0], launch.env):
    if found is None:
     return f"{ended}: {not_found(name, launch.env)}"
  return ended
 
-def describe(status):
+def status_text(status):
  if status == INTERRUPTED:
   return "was interrupted"
  if status >= FIRST_CRASH:
@@ -6004,25 +5997,25 @@ def describe(status):
  except ValueError:
   return f"was killed by signal {-status}"
 
-def crashed(status):
+def has_crashed(status):
  return status < 0 or status >= FIRST_CRASH
 
-def telling(lines, most, is_whole):
+def key_lines(lines, most, is_whole):
  if len(lines) > most:
   lines = [line for line in lines if not line.lstrip().startswith("-")] or lines
  if len(lines) <= most:
   return list(lines)
  reasons = [number for number, line in enumerate(lines) if _gives_reason(line)]
- kept = {*reasons[:REASON_LINES], *range(FIRST_LINES if is_whole else 0)}
- kept.update(range(len(lines) - most + len(kept), len(lines)))
- shown = []
+ chosen = {*reasons[:REASON_LINES], *range(FIRST_LINES if is_whole else 0)}
+ chosen.update(range(len(lines) - most + len(chosen), len(lines)))
+ result = []
  before = 0
- for number in sorted(kept):
-  if shown and number > before + 1:
-   shown.append(GAP)
-  shown.append(lines[number])
+ for number in sorted(chosen):
+  if result and number > before + 1:
+   result.append(GAP)
+  result.append(lines[number])
   before = number
- return shown
+ return result
 
 def _gives_reason(line):
  words = line.lower()
@@ -6031,11 +6024,13 @@ def _gives_reason(line):
     "processes.spawning": r"""
 import os
 import subprocess
+import sys
 from ..launch.platforms import command_line
-from ..processes.groups import lead_group, start_options
+if sys.platform == "win32":
+ from ..processes.windows_jobs import START_FLAGS, Job
 KILL = 9
 
-class Spawned:
+class SpawnedProcess:
  def __init__(
   self, launch, handle, group, pipes):
   self.launch = launch
@@ -6064,7 +6059,7 @@ def spawn(launch):
    cwd=launch.cwd,
    **start_options(),
   )
-  return Spawned(launch, popen, _led(popen), ours)
+  return SpawnedProcess(launch, popen, _group_of(popen), ours)
  except BaseException:
   for descriptor in ours:
    os.close(descriptor)
@@ -6073,13 +6068,38 @@ def spawn(launch):
   for descriptor in theirs:
    os.close(descriptor)
 
-def _led(popen):
+def _group_of(popen):
  try:
   return lead_group(popen.pid)
  except OSError:
   popen.kill()
   popen.wait()
   raise
+
+def start_options():
+ if sys.platform == "win32":
+  return {"creationflags": START_FLAGS}
+ else:
+  return {"start_new_session": True}
+
+def lead_group(pid):
+ if sys.platform == "win32":
+  return Job(pid)
+ else:
+  return SessionGroup(pid)
+
+class SessionGroup:
+ def __init__(self, leader):
+  self.leader = leader
+ def signal(self, number):
+  if sys.platform != "win32":
+   try:
+    os.killpg(self.leader, number)
+   except ProcessLookupError:
+    return False
+   except PermissionError:
+    return False
+  return True
 """,
     "processes.threads": r"""
 import threading
@@ -6161,23 +6181,23 @@ import threading
 from time import monotonic
 from ..processes.memory import return_memory
 from ..processes.polling import (
- NARROW_PIPE,
+ DEFAULT_PIPE_BYTES,
  POLLS,
+ enlarge_pipe,
  set_nonblocking,
- widen,
- writable,
+ wait_writable,
 )
 from ..processes.threads import start_thread
 MAXIMUM_PIECES = 1000
-RETURNED = 1 << 20
+RETURNED_BYTES = 1 << 20
 
 class Writer:
  def __init__(
   self,
   descriptor,
   private,
-  broke=None,
-  overflowed=None,
+  on_broken=None,
+  on_overflow=None,
  ):
   self.descriptor = descriptor
   self.broken = False
@@ -6185,8 +6205,8 @@ class Writer:
   self.lock = threading.Lock()
   self.drained = threading.Condition(self.lock)
   self._queue = None
-  self._broke = broke
-  self._overflowed = overflowed
+  self._on_broken = on_broken
+  self._on_overflow = on_overflow
   self._private = private and POLLS
   if self._private:
    set_nonblocking(descriptor)
@@ -6198,13 +6218,13 @@ class Writer:
    if queue is None or not queue.alive:
     rest = self._write_at_once(pieces)
     left = sum([len(piece) for piece in rest]) if rest else 0
-    if left > NARROW_PIPE and widen(self.descriptor):
+    if left > DEFAULT_PIPE_BYTES and enlarge_pipe(self.descriptor):
      rest = self._write_at_once(rest)
     if rest:
      self._begin(rest)
-   elif self._overflowed is not None and queue.overflows():
+   elif self._on_overflow is not None and queue.overflows():
     self.broken = True
-    self._overflowed(queue.waiting)
+    self._on_overflow(queue.waiting)
     queue.discard()
    else:
     queue.add([*pieces])
@@ -6225,9 +6245,9 @@ class Writer:
     self.closing = True
     if self._queue is None or not self._queue.alive:
      os.close(self.descriptor)
- def break_off(self):
-  if self._broke is not None and not self.broken:
-   self._broke()
+ def mark_broken(self):
+  if self._on_broken is not None and not self.broken:
+   self._on_broken()
   self.broken = True
  def _begin(self, rest):
   if self._queue is None:
@@ -6245,7 +6265,7 @@ class Writer:
   except BlockingIOError:
    pass
   except OSError:
-   self.break_off()
+   self.mark_broken()
    return []
   for number, piece in enumerate(pieces):
    if written < len(piece):
@@ -6255,7 +6275,7 @@ class Writer:
  def _has_room(self, pieces):
   if sum([len(piece) for piece in pieces]) > getattr(select, "PIPE_BUF", 0):
    return False
-  return writable(self.descriptor, 0)
+  return wait_writable(self.descriptor, 0)
 MAXIMUM_WAITING_BYTES = 1 << 26
 STALL_SECONDS = 10.0
 PATIENCE_FACTOR = 8
@@ -6269,12 +6289,12 @@ class WriteQueue:
   self.waiting = 0
   self._queue = []
   self._batch = []
-  self._took_at = 0.0
+  self._written_at = 0.0
  def begin(self, rest):
-  self._took_at = monotonic()
+  self._written_at = monotonic()
   self.alive = start_thread(self._drain, rest) is not None
   if not self.alive:
-   self.writer.break_off()
+   self.writer.mark_broken()
  def add(self, pieces):
   self._queue.append(pieces)
   self.waiting += _size(pieces)
@@ -6286,7 +6306,7 @@ class WriteQueue:
  def overflows(self):
   if not self.crowded:
    return False
-  stalled = monotonic() - self._took_at >= STALL_SECONDS
+  stalled = monotonic() - self._written_at >= STALL_SECONDS
   return stalled or self.waiting > PATIENCE_FACTOR * MAXIMUM_WAITING_BYTES
  def _drain(self, pieces):
   most = 0
@@ -6302,18 +6322,18 @@ class WriteQueue:
       view = view[self._write(view) :]
      del view
    except OSError:
-    self.writer.break_off()
+    self.writer.mark_broken()
    with self.writer.drained:
     pieces = self._next()
-  if most > RETURNED:
+  if most > RETURNED_BYTES:
    return_memory()
  def _write(self, data):
   try:
-   taken = os.write(self.writer.descriptor, data[:PIECE])
-   self._took_at = monotonic()
-   return taken
+   written = os.write(self.writer.descriptor, data[:PIECE])
+   self._written_at = monotonic()
+   return written
   except BlockingIOError:
-   writable(self.writer.descriptor, None)
+   wait_writable(self.writer.descriptor, None)
    return 0
  def _next(self):
   pieces = []
@@ -6472,7 +6492,7 @@ from ..messages.protocol import (
  RESOURCE_NOT_FOUND,
  SKILLS_EXTENSION,
 )
-from ..plan.uri_templates import fits, folder_of, lies_in
+from ..plan.uri_templates import fits, is_within, qualified_unit
 from ..routing.routing import CompletionCall
 from ..servers.connection import Call
 from ..servers.lifecycle import DOWN
@@ -6541,7 +6561,7 @@ class ResourceRouting:
  def _meant(self, uri):
   if not (self._answers.has_addresses and uri.startswith(APART)):
    return None
-  meant = self._answers.addresses().meant(uri, self._origins.of)
+  meant = self._answers.addresses().own_uri(uri, self._origins.of)
   if meant is None:
    return None
   child, own = self._children[meant[0]], meant[1]
@@ -6550,7 +6570,9 @@ class ResourceRouting:
   if not (self._answers.has_addresses and uri.startswith(APART)):
    return []
   addresses = self._answers.addresses()
-  told = [addresses.told(uri, server) for server in sorted(addresses.owners(uri)) if server]
+  told = [
+   addresses.exposed_uri(uri, server) for server in sorted(addresses.owners(uri)) if server
+  ]
   return [one for one in told if one != uri]
  def _listers(self, method, uri):
   kinds = ("skills", "resources") if method in SKILL_METHODS else ("resources",)
@@ -6585,7 +6607,7 @@ class ResourceRouting:
  def _holders(self, method, uri):
   owners = self.owners(uri)
   if method in SKILL_METHODS:
-   skilled = [self._children[name] for name in self._answers.plan.skilled]
+   skilled = [self._children[name] for name in self._answers.plan.servers_with_skills]
    likely = [child for child in owners if child in skilled]
    return likely if self._guarded else list(dict.fromkeys([*likely, *skilled]))
   if method == "resources/subscribe":
@@ -6609,7 +6631,7 @@ class ResourceRouting:
  def _fits(self, server, uri):
   templates, skills = self._catalogues["templates"], self._catalogues["skills"]
   return any(fits(item.original, uri) for item in templates.served(server)) or any(
-   lies_in(uri, folder_of(item.original)) or item.names(uri)
+   is_within(uri, qualified_unit(item.original)) or item.names(uri)
    for item in skills.served(server)
   )
 
@@ -6622,7 +6644,7 @@ def _tells_of_resources(child):
 """,
     "routing.router": r"""
 from ..clients.clients import Clients
-from ..lists.uris import Origins
+from ..lists.uris import UriOwners
 from ..messages.jsontext import Json, Malformed, NotAnObject, obj
 from ..messages.message import error, failure, is_id, notification, result
 from ..messages.protocol import (
@@ -6658,7 +6680,7 @@ class Router:
   self.plan = answers.plan
   self.effects = effects
   self.clients = Clients("logging" in answers.declared)
-  self._origins = Origins(answers.has_addresses, answers.addresses)
+  self._origins = UriOwners(answers.has_addresses, answers.addresses)
   self.servers = {
    name: Instances(name, answers, effects, self.clients, self._origins)
    for name in self.plan.servers
@@ -7218,7 +7240,7 @@ class CallQueue:
    self._refused(call, message.raw("error"), unknown=message.code in UNKNOWN_CODES)
   else:
    if self._origins.are_asked_for:
-    message = self._origins.learn(message, connection.name)
+    message = self._origins.note_result(message, connection.name)
    if call.client.is_modern and self._lifecycle.era == LEGACY:
     message = _unasking(message)
    passed = call.succeeded(connection.name, message)
@@ -7329,7 +7351,7 @@ class Child:
   self._clients = clients
   self._catalogues = answers.catalogues
   self._outages = answers.outages
-  self._told = origins.told
+  self._told = origins.exposed_uri
   self.connection = Connection(self, self.receive, self.row, plan.options, effects)
   self.lifecycle = Lifecycle(self.connection, plan, era, audience)
   self._loss_said = False
@@ -8174,7 +8196,7 @@ class Reading:
   self._is_taken = False
   self.number = connection.ask(
    self.listing.kind.method,
-   self.listing.wanted or "",
+   self.listing.next_params or "",
    lambda answer: finish(self, answer),
    prepare=self.prepare,
    deadline=FOREVER,
@@ -8184,12 +8206,12 @@ class Reading:
    return
   self._is_taken = True
   try:
-   self.listing.take(answer.raw("result"))
+   self.listing.add_page(answer.raw("result"))
   except Malformed as problem:
    self.fault = str(problem)
  def prepare(self, answer):
   self.take(answer)
-  if self.listing.wanted is None:
+  if self.listing.next_params is None:
    known = self._catalogue.recorded(self.listing.server)
    recorded = {item.original: item for item in known}
    for item in self.listing.items:
@@ -8291,11 +8313,11 @@ class ListReader:
    if reading.fault:
     self._unread(reading.fault)
     return
-   if reading.listing.wanted is not None:
+   if reading.listing.next_params is not None:
     reading.ask(self._connection, self._answered)
     return
   self._end_reading()
-  faults = reading.listing.said(self._connection.row)
+  faults = reading.listing.warnings(self._connection.row)
   more = f" (the first of {len(faults)} faults of this list)" if faults[1:] else ""
   self._say(self.kind.method, faults[0] + more if faults else "")
   self._compare(listed(reading.listing.items, self._catalogue, self._connection))
@@ -8823,7 +8845,7 @@ class AnsweredNotifications:
     "servers.withheld": r"""
 from ..lists.catalogue import SKILLS, TEMPLATES
 from ..messages.protocol import METHODS, OTHER
-from ..plan.uri_templates import fits, folder_of, lies_in
+from ..plan.uri_templates import fits, is_within, qualified_unit
 
 class Withheld:
  def __init__(self, catalogue, server, reasons):
@@ -8845,11 +8867,11 @@ class Withheld:
  def _is_part(self, uri, withheld):
   if self.kind is TEMPLATES:
    return fits(withheld, uri)
-  if self.kind is not SKILLS or not lies_in(uri, folder_of(withheld)):
+  if self.kind is not SKILLS or not is_within(uri, qualified_unit(withheld)):
    return False
-  served = [folder_of(item.original) for item in self._catalogue.served(self._server)]
-  around = [folder for folder in served if lies_in(uri, folder)]
-  return all(len(folder) <= len(folder_of(withheld)) for folder in around)
+  served = [qualified_unit(item.original) for item in self._catalogue.served(self._server)]
+  around = [folder for folder in served if is_within(uri, folder)]
+  return all(len(folder) <= len(qualified_unit(withheld)) for folder in around)
 """,
     "stdio.call_log": r"""
 import os
@@ -9044,7 +9066,7 @@ class Engine:
   self.lock = threading.Lock()
   self._sinks = {}
   self._supervisor = Supervisor(self, folder)
-  self._stderr = Writer(2, private=False, overflowed=lambda waiting: None)
+  self._stderr = Writer(2, private=False, on_overflow=lambda waiting: None)
   self.is_closing = False
   self._awaited_client = None
   self._all_answered = threading.Event()
@@ -9231,11 +9253,15 @@ import stat
 from ..launch.platforms import WINDOWS
 from ..processes.threads import start_thread
 from ..processes.writer import Writer
-from ..start.opening import LOG_DIRECTORY, LOG_LEVEL
+from ..start.handover import LOG_DIRECTORY, LOG_LEVEL
 from ..stdio.call_log import Log
-from ..stdio.standard import complain
-from ..stdio.windows_files import open_to_append
+from ..stdio.standard import print_error
 DEVICES = ("aux", "con", "nul", "prn", "com", "lpt")
+_APPEND_ACCESS = 0x0004 | 0x0080 | 0x00100000
+_BY_ALL = 0x0007
+_OPEN_ALWAYS = 4
+_NORMAL_FILE = 0x0080
+_WRITE_ONLY = 0x0001
 
 def open_log(plan):
  return open_log_at(plan, path_in(os.environ[LOG_DIRECTORY], plan.name), (), is_debug())
@@ -9251,17 +9277,17 @@ def log_name(name):
  device = name.partition(".")[0].strip().lower().rstrip("0123456789")
  return ("_" if device in DEVICES else "") + "".join(letters) + ".log"
 
-def open_log_at(plan, path, taken, with_calls):
- broke = f"{plan.name}: cannot write the log {path} any more"
+def open_log_at(plan, path, protocol, with_calls):
+ message = f"{plan.name}: cannot write the log {path} any more"
  writer = Writer(
-  _opened(path, taken),
+  _opened(path, protocol),
   private=False,
-  broke=lambda: start_thread(complain, broke),
-  overflowed=lambda waiting: None,
+  on_broken=lambda: start_thread(print_error, message),
+  on_overflow=lambda waiting: None,
  )
  return Log(writer, with_calls)
 
-def _opened(path, taken):
+def _opened(path, protocol):
  if WINDOWS:
   descriptor = open_to_append(path)
  else:
@@ -9269,10 +9295,17 @@ def _opened(path, taken):
   descriptor = os.open(path, flags, 0o666)
  about = os.fstat(descriptor)
  if not stat.S_ISCHR(about.st_mode):
-  for other in taken:
+  for other in protocol:
    if os.path.samestat(about, os.fstat(other)):
     os.close(descriptor)
     raise ValueError("the protocol is spoken over it")
+ return descriptor
+
+def open_to_append(path):
+ from _winapi import CreateFile
+ from msvcrt import open_osfhandle
+ handle = CreateFile(path, _APPEND_ACCESS, _BY_ALL, 0, _OPEN_ALWAYS, _NORMAL_FILE, 0)
+ descriptor = open_osfhandle(handle, _WRITE_ONLY)
  return descriptor
 """,
     "stdio.standard": r"""
@@ -9286,7 +9319,7 @@ def open_standard_files():
    os.close(descriptor)
    return
 
-def complain(text):
+def print_error(text):
  try:
   os.write(2, (shown(text) + "\n").encode("utf-8", "backslashreplace"))
  except OSError:
@@ -9300,7 +9333,7 @@ import sys
 from ..clients.answers import Answers, answer_line
 from ..clients.client import Client
 from ..clients.profiles import choose
-from ..launch.needs import endless, unset
+from ..launch.needs import missing_variables, recursion_fault
 from ..launch.platforms import own_folder
 from ..messages.message import (
  MAXIMUM_LINE_BYTES,
@@ -9311,33 +9344,35 @@ from ..messages.message import (
  failure,
  read_message,
 )
+from ..messages.printable import where
 from ..messages.protocol import INVALID_REQUEST
-from ..plan.plan import Plan
+from ..plan.plan import PLAIN, Plan, unreadable
 from ..processes.memory import keep_memory
 from ..processes.polling import (
  POLLIN,
  POLLS,
  STDIN_CHUNK,
  Stopped,
- hung_up,
  new_poll,
- readable,
  set_nonblocking,
+ wait_readable,
+ writer_closed,
 )
 from ..processes.threads import SIGNAL_SECONDS
 from ..processes.writer import Writer
-from ..start.opening import ABOVE, ENDING, HEAD_START_SECONDS, LOG_DIRECTORY
-from ..stdio.standard import complain, open_standard_files
+from ..start.handover import ABOVE, ENDING, HEAD_START_SECONDS, LOG_DIRECTORY
+from ..stdio.standard import open_standard_files, print_error
 from ..stdio.windows_input import ThreadedInput
 DRAIN_SECONDS = 5.0
 FLUSH_SECONDS = 1.0
-UNREADABLE = 2
-ENDLESS = 2
+INPUT_UNREADABLE = 2
+STARTED_BY_ITSELF = 2
 MISSING_VARIABLE = 3
+INTERNAL_FAULT = 70
 
 class Stdio:
  def __init__(self, plan, folder, log=None):
-  self.writer = _taken_output()
+  self.writer = _protocol_output()
   os.dup2(2, 1)
   self.folder = folder
   self.plan = plan
@@ -9348,26 +9383,26 @@ class Stdio:
   self._log = log
   self.waiting = False
   self.stopped = False
-  self.input = _input(self.writer)
- def run(self, opening):
+  self.input = _new_input(self.writer)
+ def run(self, handover):
   fault = start_fault(self.answers, self.folder)
   if fault:
    return fault
   if os.isatty(0):
    waits = "waiting for the JSON-RPC messages of an MCP client on standard input"
-   complain(f"{self.answers.plan.name}: {waits}; -h shows what else it does")
+   print_error(f"{self.answers.plan.name}: {waits}; -h shows what else it does")
   status = 0
   for number in ENDING:
    signal.signal(number, self._stop)
   try:
-   self._read(self._take_over(opening))
+   self._read(self._resume(handover))
    if self.engine is not None:
     self.engine.settle(self.client, DRAIN_SECONDS, lambda: self.stopped)
   except Stopped:
    pass
   except OSError as problem:
-   complain(f"{self.answers.plan.name}: cannot read standard input: {problem.strerror}")
-   status = UNREADABLE
+   print_error(f"{self.answers.plan.name}: cannot read standard input: {problem.strerror}")
+   status = INPUT_UNREADABLE
   finally:
    self.waiting = False
    self.writer.flush(FLUSH_SECONDS)
@@ -9375,29 +9410,29 @@ class Stdio:
     self.engine.close()
     self.writer.flush(FLUSH_SECONDS)
   return status
- def _take_over(self, opening):
-  if opening.owed:
-   self.writer.send(opening.owed)
-  if opening.hello:
-   self.client.introduce(read_message(decode(opening.hello)))
-  if opening.initialized:
+ def _resume(self, handover):
+  if handover.unwritten:
+   self.writer.send(handover.unwritten)
+  if handover.initialize_line:
+   self.client.introduce(read_message(decode(handover.initialize_line)))
+  if handover.initialized:
    self.client.shake_hands()
-   if not opening.unanswered and self._wants_children():
-    self._open()
-  return opening.unanswered
- def _read(self, unanswered):
+   if not handover.unprocessed and self._wants_servers():
+    self._ensure_engine()
+  return handover.unprocessed
+ def _read(self, unread):
   lines = Lines(self._refuse)
-  self._receive(lines.feed(unanswered))
+  self._receive(lines.feed(unread))
   while True:
    self.waiting = True
    if self.stopped or self.writer.broken:
     raise Stopped
-   wakes = self.engine is None and self._wants_children()
-   says_more = not wakes or self.input.ready(HEAD_START_SECONDS)
-   data = self.input.read() if says_more else None
+   wakes = self.engine is None and self._wants_servers()
+   has_input = not wakes or self.input.ready(HEAD_START_SECONDS)
+   data = self.input.read() if has_input else None
    self.waiting = False
    if data is None:
-    self._open()
+    self._ensure_engine()
    elif data:
     complete = lines.feed(data)
     del data
@@ -9415,21 +9450,21 @@ class Stdio:
    else:
     taken += self.engine.receive(self.client, *lines[taken:])
    if not self.has_room():
-    self._await_reading()
+    self._wait_for_client()
  def _answer(self, line):
   if self.profiles:
    self.answers, self.profiles = choose(self.plan, self.answers, line)
   try:
    answer = answer_line(self.answers, self.client, line)
   except Exception as fault:
-   self._open().fail(self.client, line, fault)
+   self._ensure_engine().fail(self.client, line, fault)
    return
   if answer is None:
-   self._open().receive(self.client, line)
+   self._ensure_engine().receive(self.client, line)
   elif not isinstance(answer, str):
    self.send(answer)
- def _await_reading(self):
-  while not (hung_up(0) or self.writer.has_room(SIGNAL_SECONDS)):
+ def _wait_for_client(self):
+  while not (writer_closed(0) or self.writer.has_room(SIGNAL_SECONDS)):
    if self.stopped:
     raise Stopped
  def _refuse(self):
@@ -9442,10 +9477,10 @@ class Stdio:
   self.writer.send(*pieces)
  def has_room(self, seconds=0.0):
   return self.writer.has_room(seconds)
- def _wants_children(self):
+ def _wants_servers(self):
   eager = self.answers.plan.options.start == "eager"
   return self.client.starter is not None and eager
- def _open(self):
+ def _ensure_engine(self):
   if self.engine is None:
    from ..stdio.engine import Engine
    keep_memory()
@@ -9464,18 +9499,18 @@ class Stdio:
 def start_fault(answers, folder):
  plan = answers.plan
  if ABOVE in os.environ:
-  why = endless(plan, os.environ)
+  why = recursion_fault(plan, os.environ)
   if why:
-   complain(f"{plan.name}: {why}")
-   return ENDLESS
+   print_error(f"{plan.name}: {why}")
+   return STARTED_BY_ITSELF
  if all(name in os.environ for name in plan.needs):
   return 0
- missing = unset(plan.servers, os.environ, folder)
+ missing = missing_variables(plan.servers, os.environ, folder)
  for server, problem in missing.items():
-  complain(f"{plan.name}: server '{server}' cannot be started: {problem}")
+  print_error(f"{plan.name}: server '{server}' cannot be started: {problem}")
  if missing and not plan.options.allow_failed:
   remedy = "set it in the environment, or in the client's `env` for this program"
-  complain(f"{plan.name}: nothing was started; {remedy}")
+  print_error(f"{plan.name}: nothing was started; {remedy}")
   return MISSING_VARIABLE
  answers.outages.update(missing)
  return 0
@@ -9491,7 +9526,7 @@ class _Input:
   self.poll.register(woken, POLLIN)
   self.poll.register(output, 0)
  def ready(self, seconds):
-  return readable(0, seconds)
+  return wait_readable(0, seconds)
  def read(self):
   while True:
    for number, _ in self.poll.poll():
@@ -9500,14 +9535,14 @@ class _Input:
    try:
     return os.read(0, STDIN_CHUNK)
    except BlockingIOError:
-    readable(0, None)
+    wait_readable(0, None)
 
-def _input(output):
+def _new_input(output):
  if POLLS:
   return _Input(output.descriptor)
  return ThreadedInput(output)
 
-def _taken_output():
+def _protocol_output():
  if sys.platform.startswith("linux") and stat.S_ISFIFO(os.fstat(1).st_mode):
   try:
    return Writer(os.open("/proc/self/fd/1", os.O_WRONLY), private=True)
@@ -9515,44 +9550,57 @@ def _taken_output():
    pass
  return Writer(os.dup(1), private=False)
 
-def run(tables, file, opening):
+def run(tables, file, handover):
  folder = own_folder(file)
  open_standard_files()
- plan = Plan(tables)
- if len(sys.argv) > 1 or os.environ.get(LOG_DIRECTORY):
-  from ..tool.commands import run_command
-  status = run_command(plan, folder, sys.argv[1:], opening)
- else:
-  status = Stdio(plan, folder).run(opening)
+ try:
+  plan = Plan(tables)
+  if len(sys.argv) > 1 or os.environ.get(LOG_DIRECTORY):
+   from ..tool.commands import run_command
+   status = run_command(plan, folder, sys.argv[1:], handover)
+  else:
+   status = Stdio(plan, folder).run(handover)
+ except OSError as problem:
+  print_error(f"{file}: {problem.strerror or type(problem).__name__}")
+  status = INPUT_UNREADABLE
+ except Exception as fault:
+  texts = {name: text for name, text in tables.items() if name not in PLAIN}
+  what = unreadable("PLAN", texts) or f"internal fault: {where(fault)}"
+  print_error(f"{file}: {what}; if the file was edited, compile it anew")
+  status = INTERNAL_FAULT
  os._exit(status)
 """,
     "stdio.supervisor": r"""
 import os
 import threading
-from ..launch.launch import prepare
+from ..launch.launch import Launches
 from ..launch.nesting import data_digest, with_identity
 from ..messages.printable import where
 from ..messages.reading import answered
 from ..processes.process import Process
-from ..processes.reasons import why_not_started
+from ..processes.reasons import start_failure
 from ..processes.spawning import spawn
 from ..processes.threads import join, start_thread
 from ..servers.lifecycle import STARTING
 from ..start.embedded import SPARE
-LOOK_SECONDS = 1.0
+CLOSING_CHECK_SECONDS = 1.0
 
 class Supervisor:
  def __init__(self, host, folder):
-  _keep_spare()
+  _keep_spare_descriptor()
   self._host = host
   self._folder = folder
   self.current = {}
   self._started = []
-  self._launches = {}
+  plan = host.plan
+  self._launches = Launches(
+   plan.whole.servers, os.environ, folder, plan.options.env == "minimal"
+  )
+  self._last_launches = {}
   self._digest = ""
   self.spawning = threading.Lock()
  def redact(self, text):
-  for launch in [*self._launches.values()]:
+  for launch in [*self._last_launches.values()]:
    text = launch.redact(text)
   return text
  def start(self, child):
@@ -9561,7 +9609,7 @@ class Supervisor:
   if start_thread(self._end, child, reason) is None:
    run = self.current.get(child)
    if run is not None:
-    run.silence()
+    run.suppress_report()
     run.kill()
    self._host.perform(self._host.core.child_down(child, reason))
  def _end(self, child, reason):
@@ -9573,12 +9621,12 @@ class Supervisor:
  def stop_idle(self, child):
   run = self.current.pop(child, None)
   if run is not None:
-   run.retire()
+   run.detach()
    _close_in_thread(run)
  def close(self):
   threads = []
   for run in self._started:
-   run.silence()
+   run.suppress_report()
    thread = start_thread(run.close)
    if thread is None:
     run.kill()
@@ -9599,15 +9647,14 @@ class Supervisor:
     with host.lock:
      unread = host.receive_from_child(child, run, received)
     for client in unread:
-     while not (host.is_closing or client.has_room(LOOK_SECONDS)):
+     while not (host.is_closing or client.has_room(CLOSING_CHECK_SECONDS)):
       pass
-  def ended(reason, last_words):
-   if run is None or not run.retired:
-    host.attempt(lambda core: core.child_down(child, reason, last_words))
+  def ended(reason, stderr_tail):
+   if run is None or not run.detached:
+    host.attempt(lambda core: core.child_down(child, reason, stderr_tail))
   try:
-   minimal = host.plan.options.env == "minimal"
-   launch = prepare(child.name, host.plan.whole.servers, os.environ, self._folder, minimal)
-   self._launches[child.name] = launch
+   launch = self._launches.prepare(child.name)
+   self._last_launches[child.name] = launch
    with self.spawning:
     if host.is_closing:
      return
@@ -9618,14 +9665,14 @@ class Supervisor:
      self.current[child] = run
      host.perform(core.child_up(child, launch.masks))
      if child.state != STARTING:
-      run.silence()
+      run.suppress_report()
       _close_in_thread(run)
-   run.read()
+   run.read_to_end()
   except Exception as problem:
    if run is not None:
     run.end(f"was given up over an internal fault: {where(problem)}")
    else:
-    ended(f"could not be started: {why_not_started(problem, launch)}", "")
+    ended(f"could not be started: {start_failure(problem, launch)}", "")
  def _start_run(
   self,
   child,
@@ -9662,7 +9709,7 @@ class Supervisor:
   launch.env = with_identity(launch.env, self._digest, launch.name, os.environ)
   return spawn(launch)
 
-def _keep_spare():
+def _keep_spare_descriptor():
  try:
   if not SPARE:
    SPARE.append(os.open(os.devnull, os.O_RDONLY))
@@ -9694,7 +9741,7 @@ class TimerThread:
   self._changed = threading.Condition(lock)
   self._thread = None
   self._is_over = False
-  self._is_told = False
+  self._is_reported = False
  def call_by(self, due):
   self.due = due
   if self._thread is not None:
@@ -9704,8 +9751,8 @@ class TimerThread:
   if self._thread is not None:
    return True
   self.due = FOREVER
-  was_told, self._is_told = self._is_told, True
-  return was_told
+  was_reported, self._is_reported = self._is_reported, True
+  return was_reported
  def end(self):
   self._is_over = True
   self._changed.notify()
@@ -9720,20 +9767,6 @@ class TimerThread:
      pause = AFTER_A_FAULT_SECONDS
     wait = min(self.due - monotonic(), LONGEST_SLEEP_SECONDS)
     self._changed.wait(pause or max(0.0, wait))
-""",
-    "stdio.windows_files": r"""
-_APPEND_ACCESS = 0x0004 | 0x0080 | 0x00100000
-_BY_ALL = 0x0007
-_OPEN_ALWAYS = 4
-_NORMAL_FILE = 0x0080
-_WRITE_ONLY = 0x0001
-
-def open_to_append(path):
- from _winapi import CreateFile
- from msvcrt import open_osfhandle
- handle = CreateFile(path, _APPEND_ACCESS, _BY_ALL, 0, _OPEN_ALWAYS, _NORMAL_FILE, 0)
- descriptor = open_osfhandle(handle, _WRITE_ONLY)
- return descriptor
 """,
     "stdio.windows_input": r"""
 import os
@@ -9775,7 +9808,7 @@ class ThreadedInput:
 import json
 import os
 from ..clients.profiles import narrowed
-from ..launch.needs import unset
+from ..launch.needs import missing_variables
 from ..launch.platforms import own_folder
 from ..tool.local_client import LocalClient
 
@@ -9783,8 +9816,8 @@ class CallFailed(Exception):
  def __init__(self, server, error):
   self.server = server
   self.code = error.get("code")
-  said = error.get("message")
-  self.message = said if isinstance(said, str) else ""
+  message = error.get("message")
+  self.message = message if isinstance(message, str) else ""
   self.data = error.get("data")
   is_named = not server or (type(self.data) is dict and self.data.get("server") == server)
   text = self.message or "an error without a message"
@@ -9806,7 +9839,7 @@ class ProxyAggregator:
   _running_loop()
   if self._proxy is not None:
    raise entered_already()
-  missing = unset(self._plan.servers, os.environ, self._folder)
+  missing = missing_variables(self._plan.servers, os.environ, self._folder)
   for server, names in missing.items():
    if not self._plan.options.allow_failed:
     raise CallFailed(server, {"message": f"cannot be started: {names}"})
@@ -9908,7 +9941,7 @@ from contextlib import suppress
 from ..lists.catalogue import TOOLS
 from ..messages.jsontext import rivals
 from ..processes.threads import SIGNAL_SECONDS
-from ..stdio.standard import complain
+from ..stdio.standard import print_error
 from ..tool.inspection import offered_by
 from ..tool.local_client import LocalClient
 _TYPES = {str: "string", bool: "boolean", float: "number", list: "array", dict: "object"}
@@ -9939,13 +9972,15 @@ def call_tool(
   arguments = arguments_of(given, known.get(name, {}))
   files = Files(save) if save is not None else None
  except (BadArgument, OSError) as problem:
-  complain(f"{plan.name}: {problem}")
+  print_error(f"{plan.name}: {problem}")
   return 2
  proxy = LocalClient(plan, folder)
  try:
   answer = _answer(proxy, {"name": name, "arguments": arguments})
   if type(answer.get("result")) is not dict:
-   for line in _told(plan, name, known, answer.get("error", "the result is no object")):
+   for line in _error_lines(
+    plan, name, known, answer.get("error", "the result is no object")
+   ):
     proxy.engine.say(line)
    return 1
  finally:
@@ -9954,7 +9989,7 @@ def call_tool(
  try:
   status = show(files.saved(result) if files is not None else result)
  except OSError as problem:
-  complain(f"{plan.name}: cannot save what the tool returned: {problem}")
+  print_error(f"{plan.name}: cannot save what the tool returned: {problem}")
   return 2
  return status or (1 if result.get("isError") else 0)
 
@@ -9981,7 +10016,7 @@ def _answer(proxy, params):
  answer = json.loads(message.line()) if message is not None else {}
  return answer
 
-def _told(plan, name, known, error):
+def _error_lines(plan, name, known, error):
  answer = error if type(error) is dict else {"message": error}
  code = f" (code {answer['code']})" if "code" in answer else ""
  data = f" {json.dumps(answer['data'])}" if "data" in answer else ""
@@ -9991,7 +10026,7 @@ def _told(plan, name, known, error):
  server, sign, _ = name.partition(plan.options.separator)
  if server in plan.failed:
   yield f"server '{server}' was left out when this was compiled, because it failed"
- elif sign and not any(name.startswith(f"{one}{sign}") for one in plan.servers):
+ elif sign and not any(name.startswith(f"{known}{sign}") for known in plan.servers):
   yield f"there is no server '{server}'; it has {', '.join(plan.servers)}"
  near = suggestion(name, list(plan.routes["tools"]))
  if near:
@@ -10106,9 +10141,9 @@ import os
 import signal
 from ..clients.profiles import narrowed, profile_names
 from ..launch.approval import NotApproved, signer_of
-from ..start.opening import ENDING, LOG_DIRECTORY, LOG_LEVEL
+from ..start.handover import ENDING, LOG_DIRECTORY, LOG_LEVEL
 from ..stdio.log_file import is_debug, open_log_at, path_in
-from ..stdio.standard import complain
+from ..stdio.standard import print_error
 from ..stdio.stdio import MISSING_VARIABLE, Stdio
 from ..tool.calling import call_tool
 from ..tool.inspection import (
@@ -10118,7 +10153,7 @@ from ..tool.inspection import (
  health_line,
  is_sound,
  listing,
- offers,
+ listing_lines,
  variable_line,
  variables,
 )
@@ -10131,9 +10166,9 @@ STATUSES = (
  "2 the command line, or a file, cannot be used; 3 a variable is not set"
 )
 
-def run_command(plan, folder, arguments, opening):
+def run_command(plan, folder, arguments, handover):
  try:
-  status = _carry_out(plan, folder, _read(plan, arguments), opening)
+  status = _carry_out(plan, folder, _read(plan, arguments), handover)
  except SystemExit as left:
   status = left.code if isinstance(left.code, int) else 1
  return flush_output() or status
@@ -10196,16 +10231,16 @@ def _contradiction(plan, chosen):
  )
  return next((problem for is_broken, problem in rules if is_broken), "")
 
-def _carry_out(plan, folder, chosen, opening):
+def _carry_out(plan, folder, chosen, handover):
  if chosen.verify:
   return verify_approval(plan, chosen.verify)
  if chosen.names:
-  plan.show_names(chosen.names)
+  plan.use_names(chosen.names)
  serves = not (chosen.list or chosen.env or chosen.check or chosen.call)
  if plan.profiles and (chosen.profile or not serves):
   plan = narrowed(plan, chosen.profile)
  if serves:
-  return _serve(plan, folder, chosen, opening)
+  return _serve(plan, folder, chosen, handover)
  for number in ENDING:
   signal.signal(number, _stop)
  if chosen.call:
@@ -10219,25 +10254,25 @@ def _carry_out(plan, folder, chosen, opening):
   return status or (0 if all(map(is_sound, servers.values())) else 1)
  if chosen.env:
   uses, desktop = variables(plan, folder), desktop_needs(plan, folder)
-  told = [*map(variable_line, uses), *desktop_lines(desktop), *_without_log()]
-  status = _print({"variables": uses, "desktop": desktop}, told, chosen.json)
+  output = [*map(variable_line, uses), *desktop_lines(desktop), *_without_log()]
+  status = _print({"variables": uses, "desktop": desktop}, output, chosen.json)
   is_missing = any(not use["set"] and not use["has_default"] for use in uses)
   return status or (MISSING_VARIABLE if is_missing else 0)
- return _print(listing(plan), offers(plan), chosen.json)
+ return _print(listing(plan), listing_lines(plan), chosen.json)
 
 def _print(document, lines, as_json):
  return print_json(document) if as_json else print_lines(lines)
 
-def _serve(plan, folder, chosen, opening):
+def _serve(plan, folder, chosen, handover):
  path = chosen.log or path_in(os.environ.get(LOG_DIRECTORY, ""), plan.name)
  try:
-  taken = () if chosen.http else (0, 1)
-  log = open_log_at(plan, path, taken, chosen.log_calls or is_debug()) if path else None
+  protocol = () if chosen.http else (0, 1)
+  log = open_log_at(plan, path, protocol, chosen.log_calls or is_debug()) if path else None
  except (OSError, ValueError) as problem:
-  complain(f"cannot write the log {path}: {problem}")
+  print_error(f"cannot write the log {path}: {problem}")
   return 2
  if not chosen.http:
-  return Stdio(plan, folder, log).run(opening)
+  return Stdio(plan, folder, log).run(handover)
  from ..http.serving import serve_http
  given = {"host": chosen.host, "port": chosen.port, "path": chosen.path}
  asked = {name: value for name, value in given.items() if value is not None}
@@ -10252,7 +10287,7 @@ def verify_approval(plan, allowed):
  try:
   who = signer_of(plan, allowed)
  except NotApproved as problem:
-  complain(f"{plan.name}: {problem}")
+  print_error(f"{plan.name}: {problem}")
   return 1
  is_pattern = any(char in who for char in "*?")
  signer = f"the key of '{who}'" if is_pattern else who
@@ -10263,7 +10298,7 @@ def _stop(*_):
 """,
     "tool.desktop": r"""
 import os
-from ..launch.launch import MissingVariables, mentioned_by_all, prepare
+from ..launch.launch import Launches, MissingVariables
 from ..launch.platforms import WINDOWS, find_program
 from ..processes.reasons import interpreters
 POSIX_FOLDERS = "/usr/bin:/bin:/usr/sbin:/sbin"
@@ -10301,24 +10336,24 @@ def shim_manager(place):
  elif own.lower() == "volta" or (own, above[-5:].lower()) == ("bin", "volta"):
   words.append("volta")
  managers = [word.lstrip(".").partition(".")[0].partition("-")[0] for word in words]
- known = [one for one in managers if one in SHIMS and one != name.partition(".")[0]]
+ known = [word for word in managers if word in SHIMS and word != name.partition(".")[0]]
  return known[0] if known else ""
 
 def desktop_path(environ):
  if not WINDOWS:
   return POSIX_FOLDERS
  root = environ.get("SYSTEMROOT", "C:\\Windows")
- return os.pathsep.join([f"{root}\\{one}".rstrip("\\") for one in WINDOWS_FOLDERS])
+ return os.pathsep.join([f"{root}\\{folder}".rstrip("\\") for folder in WINDOWS_FOLDERS])
 
 def lookups(
  rows, environ, folder, minimal=False
 ):
  found = []
- short = {**environ, "PATH": desktop_path(environ)}
- variables = mentioned_by_all(rows)
+ launches = Launches(rows, environ, folder, minimal)
+ from_desktop = launches.replaced({**environ, "PATH": desktop_path(environ)})
  for server, row in rows.items():
-  here = _launch_in(server, rows, environ, folder, minimal, variables)
-  there = _launch_in(server, rows, short, folder, minimal, variables)
+  here = _prepared(server, launches)
+  there = _prepared(server, from_desktop)
   if "command" not in row or here is None or there is None:
    continue
   known = there.env.get("PATH", "").split(os.pathsep)
@@ -10333,8 +10368,8 @@ def lookups(
 
 def folders_of(found, environ):
  order = environ.get("PATH", "").split(os.pathsep)
- needed = {os.path.dirname(one.place): one.folder for one in found}
- known = sorted(needed, key=lambda one: order.index(one) if one in order else len(order))
+ needed = {os.path.dirname(lookup.place): lookup.folder for lookup in found}
+ known = sorted(needed, key=lambda path: order.index(path) if path in order else len(order))
  return list(dict.fromkeys(needed[folder] for folder in known))
 
 def entry_path(found, environ):
@@ -10342,29 +10377,23 @@ def entry_path(found, environ):
  return os.pathsep.join([*folders, desktop_path(environ)]) if folders else ""
 
 def shim_lines(found, environ):
- shims = {(one.name, shim_manager(one.place)): one.server for one in found}
+ shims = {(lookup.name, shim_manager(lookup.place)): lookup.server for lookup in found}
  for (name, manager), server in shims.items():
   if manager:
-   given = sorted(one for one in environ if one.startswith(f"{manager.upper()}_"))
+   given = sorted(name for name in environ if name.startswith(f"{manager.upper()}_"))
    by = f"the current folder and {', '.join(given) or 'variables of a shell'}"
    yield (
     f"{name} (of {server}) is a shim of {manager}, which goes by {by}: if it fails from"
     f" a desktop, put the folder of what `{SHIMS[manager]} {name}` prints first there"
    )
 
-def _launch_in(
- server,
- rows,
- environ,
- folder,
- minimal,
- known,
-):
+def _prepared(server, launches):
  while True:
   try:
-   return prepare(server, rows, environ, folder, minimal, known)
+   return launches.prepare(server)
   except MissingVariables as problem:
-   environ = {**environ, **{variable: "" for _, variable in problem.missing}}
+   empty = {variable: "" for _, variable in problem.missing}
+   launches = launches.replaced({**launches.environ, **empty})
   except (OSError, ValueError):
    return None
 
@@ -10393,7 +10422,7 @@ def _words_of_line(launch):
 import json
 import os
 from time import monotonic, sleep
-from ..launch.needs import unset, uses
+from ..launch.needs import missing_variables, uses
 from ..launch.variables import references
 from ..lists.catalogue import KINDS, TOOLS
 from ..lists.entries import overlaid, patches_of
@@ -10407,7 +10436,7 @@ from ..tool.desktop import entry_path, lookups, shim_lines
 from ..tool.local_client import LocalClient
 _SHOWN = ("inputSchema", "outputSchema", "arguments")
 
-def offers(plan):
+def listing_lines(plan):
  for server in plan.servers:
   counts, lines = [], []
   for kind in KINDS:
@@ -10464,15 +10493,15 @@ def _in_short(item):
   names = list(properties) if type(properties) is dict else []
   needed = required if type(required) is list else []
  elif "arguments" in item:
-  given = [one for one in item["arguments"] or () if type(one) is dict]
-  names = [str(one.get("name")) for one in given]
-  needed = [one.get("name") for one in given if one.get("required") is True]
+  given = [entry for entry in item["arguments"] or () if type(entry) is dict]
+  names = [str(entry.get("name")) for entry in given]
+  needed = [entry.get("name") for entry in given if entry.get("required") is True]
  else:
   return ""
  return "(" + ", ".join([name if name in needed else f"{name}?" for name in names]) + ")"
 
 def variables(plan, folder):
- missing = unset(plan.servers, os.environ, folder)
+ missing = missing_variables(plan.servers, os.environ, folder)
  found = []
  for server, row in plan.servers.items():
   lacking = missing[server].missing if server in missing else []
@@ -10509,7 +10538,7 @@ def check_servers(plan, folder):
  try:
   for child in children:
    engine.wake(child, proxy.client)
-  while not all(child.state == DOWN or _looked_at(child) for child in children):
+  while not all(child.state == DOWN or _is_checked(child) for child in children):
    sleep(0.01)
  finally:
   proxy.close()
@@ -10524,27 +10553,27 @@ def health_line(name, health):
  drifts = [f"{kind} {text}" for kind, text in health["drift"].items()]
  return f"{name}: {health['state']}, {'; '.join(drifts) or 'as it was compiled'}"
 
-def _looked_at(child):
+def _is_checked(child):
  now = monotonic()
  if child.state != READY or not child.lists.compared:
   return bool(child.lists.given_up(now))
  if now > child.lifecycle.ready_at + PATIENCE_SECONDS:
   return True
- return all(one.is_at_rest for one in child.lists)
+ return all(reader.is_at_rest for reader in child.lists)
 
 def _health(child, engine):
- life = child.lifecycle
- drift = {one.kind.name: engine.shown(one.drift) for one in child.lists}
- for one in child.lists:
-  if life.is_ready and not one.compared:
-   drift[one.kind.name] = "changes too often to be compared"
- started = life.ready_at < FOREVER
+ lifecycle = child.lifecycle
+ drift = {reader.kind.name: engine.shown(reader.drift) for reader in child.lists}
+ for reader in child.lists:
+  if lifecycle.is_ready and not reader.compared:
+   drift[reader.kind.name] = "changes too often to be compared"
+ started = lifecycle.ready_at < FOREVER
  return {
   "state": child.state,
-  "reason": engine.shown(life.reason) or None,
-  "protocol": engine.shown(life.protocol) or None,
+  "reason": engine.shown(lifecycle.reason) or None,
+  "protocol": engine.shown(lifecycle.protocol) or None,
   "drift": {name: text for name, text in drift.items() if text},
-  "started_in": round(life.ready_at - life.starting_at, 3) if started else None,
+  "started_in": round(lifecycle.ready_at - lifecycle.starting_at, 3) if started else None,
  }
 """,
     "tool.local_client": r"""
@@ -10599,7 +10628,7 @@ import json
 import os
 import sys
 from ..messages.printable import printable
-from ..stdio.standard import complain
+from ..stdio.standard import print_error
 UNWRITABLE = 2
 
 def print_lines(lines):
@@ -10657,11 +10686,11 @@ def _given_up(problem):
  os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
  if isinstance(problem, BrokenPipeError):
   return 0
- complain(f"cannot write to standard output: {problem.strerror}")
+ print_error(f"cannot write to standard output: {problem.strerror}")
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_5e8395b5", RUNTIME, globals())
+embed("_mcpagg_6aea9c2d", RUNTIME, globals())
 
 PLAN = {
     "name": "mcp",

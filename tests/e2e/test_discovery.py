@@ -512,7 +512,7 @@ def test_a_child_that_reads_nothing_is_not_waited_for_for_ever() -> None:
 
 
 def test_a_child_that_closes_its_output_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    for grace in ("STDIN_GRACE", "LAST_WORDS"):  # it hangs at each try
+    for grace in ("STDIN_GRACE", "PIPE_GRACE"):  # it hangs at each try
         monkeypatch.setattr(f"mcpagg_runtime.processes.process.{grace}_SECONDS", 0.1)
     closed = [{"close": 1}, {"hang": 1}]
     with pytest.raises(ChildFault, match="closed its standard output before it answered init"):

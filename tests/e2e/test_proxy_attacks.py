@@ -150,7 +150,7 @@ def test_an_input_that_does_not_block_is_waited_for(tmp_path: Path) -> None:
 
 def test_a_closed_standard_error_puts_nothing_on_the_wire(tmp_path: Path) -> None:
     file = compiled(tmp_path, {"one": stub_entry(tools=["die"])})
-    lowered(file, DRAIN_SECONDS=TIMEOUT, LAST_WORDS_SECONDS=TIMEOUT)
+    lowered(file, DRAIN_SECONDS=TIMEOUT, PIPE_GRACE_SECONDS=TIMEOUT)
     request = {"name": "one:die", "arguments": {}}
     line = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": request})
     command = f"exec {sys.executable} {file} 2>&-"
@@ -190,7 +190,7 @@ def test_a_group_that_was_seen_gone_is_never_signalled_again(
     child = module.Process(
         spawn(launch), lambda *lines, request=0: [], lambda reason, words: ended.put(reason)
     )
-    child.read()
+    child.read_to_end()
     child.close()
     assert ended.get(timeout=TIMEOUT) == "exited with status 0"
     sent: list[int] = []

@@ -294,3 +294,34 @@ def test_compiling_says_who_needs_portable_names(
     arguments = [str(tmp_path / "mcp.json"), "-o", str(tmp_path / "server.py"), "--names", names]
     assert main(arguments) == 0
     assert ("Agent frameworks" in capfd.readouterr().out) is said
+
+
+@pytest.mark.parametrize(
+    ("was", "is_now", "said"),
+    [
+        (
+            '\nSERVERS = r"""',
+            '\nSERVERS = r"""' + "[" * 100_000,
+            'PLAN["servers"] cannot be read: ',
+        ),
+        ('"tools": r"""', '"tools": r"""' + "[" * 100_000, 'PLAN["snapshot"]["one"]["tools"] can'),
+        ('\nCHILDREN = r"""', '\nCHILDREN = r"""5', 'PLAN["children"] cannot be read: unexpected'),
+        (
+            '\nROUTES = r"""{\n',
+            '\nROUTES = r"""{"a": 5,\n',
+            "internal fault: AttributeError in ",
+        ),
+    ],
+)
+def test_a_table_that_was_broken_by_hand_is_named_with_what_to_do(
+    was: str, is_now: str, said: str, file: Path
+) -> None:
+    text = file.read_text("utf-8")
+    assert was in text
+    file.write_text(text.replace(was, is_now, 1), "utf-8")
+    ways = [(["--list"], b""), ([], b'{"jsonrpc": "2.0", "id": 1, "method": "x"}\n')]
+    for words, given in ways[: 1 if "snapshot" in said else 2]:  # who serves does not look at it
+        status, _, err = asked(file, *words, input=given)
+        assert (status, err.count("\n")) == (70, 1)
+        assert err.startswith(f"{file}: {said}")
+        assert err.endswith("; if the file was edited, compile it anew\n")

@@ -186,6 +186,32 @@ def test_one_signal_ends_it_at_a_terminal(tmp_path: Path, number: int) -> None:
     assert errors.splitlines()[1:] == []  # the first one says what it waits for
 
 
+@posix("sends the signal that Ctrl-C sends")
+@pytest.mark.parametrize("arguments", [["--list"], ["--check"], ["--call", "one:echo"], []])
+def test_ctrl_c_while_modules_are_imported_ends_it_without_a_traceback(
+    tmp_path: Path, arguments: list[str]
+) -> None:
+    file = compiled(tmp_path, {"one": stub_entry()})
+    text = file.read_text("utf-8")
+    head = '"stdio.stdio": r"""\n'
+    assert head in text
+    slow = f"{head}import os, time\nos.write(2, b'importing')\ntime.sleep(60)\n"
+    file.write_text(text.replace(head, slow), "utf-8")
+    # Without arguments the code of the file serves, and hands over what it has no answer for.
+    given, wanted = os.pipe()
+    os.write(wanted, b'{"jsonrpc": "2.0", "id": 1, "method": "x"}\n')
+    said, error = os.pipe()
+    with started([sys.executable, "-I", file, *arguments], stdin=given, stderr=error) as process:
+        os.close(error)
+        with open(said, "rb", buffering=0) as errors:
+            assert errors.read(9) == b"importing"
+            process.send_signal(signal.SIGINT)
+            assert process.wait(TIMEOUT) == (-signal.SIGINT if arguments else 0)
+            assert errors.read() == b""
+    os.close(given)
+    os.close(wanted)
+
+
 @posix("asks for process ids; see windows/")
 def test_a_child_that_dies_takes_its_own_children_with_it(tmp_path: Path) -> None:
     log = tmp_path / "log"

@@ -12,7 +12,7 @@ import pytest
 from proxies import compiled, posix, served
 from wire import call, stub, stub_entry, text, tool_names, wait_until
 
-from mcpagg_runtime.start.opening import LOG_DIRECTORY
+from mcpagg_runtime.start.handover import LOG_DIRECTORY
 
 REFUSAL = "nothing was started: its own server 'loop' has started this proxy"
 

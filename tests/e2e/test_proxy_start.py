@@ -21,7 +21,7 @@ from wire import (
     tool_names,
 )
 
-from mcpagg_runtime.start.opening import LOG_DIRECTORY
+from mcpagg_runtime.start.handover import LOG_DIRECTORY
 
 TOKENS = {"FIRST_TOKEN": "sentinel-one", "SECOND_TOKEN": "sentinel-two"}
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpagg_runtime.clients.client import Client
-from mcpagg_runtime.plan.addresses import Addresses, told_item, told_result
+from mcpagg_runtime.plan.addresses import Addresses, rewritten_item, rewritten_result
 from mcpagg_runtime.servers.child import Child
 
 PAGE = "ui://w/main.html"
@@ -69,10 +69,10 @@ def pages(tools: list[Json]) -> list[str]:
 def test_equal_pages_are_listed_and_named_with_their_servers() -> None:
     world = world_of(a=PAGE, b=PAGE, c="ui://c/own")
     client = world.client()
-    told = [apart("a"), apart("b"), "ui://c/own"]
-    assert [one["uri"] for one in listed(world, client)] == told
+    expected = [apart("a"), apart("b"), "ui://c/own"]
+    assert [one["uri"] for one in listed(world, client)] == expected
     tools = listed(world, client, "tools")
-    assert pages(tools) == told
+    assert pages(tools) == expected
     assert tools[0]["_meta"]["ui"]["csp"] == {}
 
 
@@ -120,10 +120,10 @@ RESULT: Json = {
 
 def moved(value: Any, server: str) -> Any:
     """Return RESULT as clients are told it."""
-    told, uri = json.loads(json.dumps(value)), apart(server)
-    told["content"][0]["uri"] = told["content"][1]["resource"]["uri"] = uri
-    told["_meta"] = {"ui": {"resourceUri": uri}, "ui/resourceUri": uri}
-    return told
+    expected, uri = json.loads(json.dumps(value)), apart(server)
+    expected["content"][0]["uri"] = expected["content"][1]["resource"]["uri"] = uri
+    expected["_meta"] = {"ui": {"resourceUri": uri}, "ui/resourceUri": uri}
+    return expected
 
 
 @pytest.mark.parametrize("escaped", [False, True])
@@ -152,14 +152,14 @@ def test_a_server_that_names_the_page_of_another_names_its_own() -> None:
 
 def test_of_pages_that_no_list_has_the_first_keeps_its_uri() -> None:
     world = World({"a": ["t"], "b": ["t"]}, declares={"a": HAS, "b": HAS}, capabilities=DECLARED)
-    client, told = world.client(), {}
+    client, results = world.client(), {}
     children = dict(zip("ab", up(world, "a", "b"), strict=True))
     for name, child in children.items():
         world.say(client, call(1, f"{name}:t"))
         world.say(child, result(asked(world, child)["id"], RESULT))
         [answer] = world.received(client)
-        told[name] = answer["result"]
-    assert told == {"a": RESULT, "b": moved(RESULT, "b")}
+        results[name] = answer["result"]
+    assert results == {"a": RESULT, "b": moved(RESULT, "b")}
     for uri, child in ((PAGE, children["a"]), (apart("b"), children["b"])):
         world.say(client, request(2, "resources/read", {"uri": uri}))
         assert asked(world, child)["params"] == {"uri": PAGE}
@@ -200,8 +200,8 @@ def test_who_watches_a_page_is_told_of_it_by_the_uri_that_it_knows(modern: bool)
     world.say(a, result(sent["id"], {}))
     world.lines(client)
     world.say(a, notification("notifications/resources/updated", {"uri": PAGE}))
-    [told] = world.received(client)
-    assert told["params"]["uri"] == apart("a")
+    [exposed_uri] = world.received(client)
+    assert exposed_uri["params"]["uri"] == apart("a")
     if not modern:
         world.say(client, request(2, "resources/unsubscribe", {"uri": apart("a")}))
         assert asked(world, a)["params"] == {"uri": PAGE}
@@ -242,24 +242,26 @@ def test_equal_templates_are_told_apart_too() -> None:
 def told_of(**handed: list[str]) -> dict[str, list[str]]:
     """Return what clients are told of in place of what servers hand out."""
     addresses = Addresses(handed)
-    return {name: [addresses.told(uri, name) for uri in uris] for name, uris in handed.items()}
+    return {
+        name: [addresses.exposed_uri(uri, name) for uri in uris] for name, uris in handed.items()
+    }
 
 
 def test_no_server_hands_out_what_another_ones_uri_is_told_as() -> None:
-    told = told_of(a=[PAGE], b=[PAGE], c=[apart("a"), apart("c", apart("a"))])
-    assert len({uri for uris in told.values() for uri in uris}) == 4
-    assert told["a"] == [apart("a")]
-    assert told["c"] == [apart("c", apart("a")), apart("c", apart("c", apart("a")))]
+    exposed_uri = told_of(a=[PAGE], b=[PAGE], c=[apart("a"), apart("c", apart("a"))])
+    assert len({uri for uris in exposed_uri.values() for uri in uris}) == 4
+    assert exposed_uri["a"] == [apart("a")]
+    assert exposed_uri["c"] == [apart("c", apart("a")), apart("c", apart("c", apart("a")))]
     addresses = Addresses({"a": [PAGE], "b": [PAGE], "c": [apart("a")]})
-    assert addresses.meant(apart("a"), lambda uri: None) == ("a", PAGE)
-    assert addresses.meant(apart("c", apart("a")), lambda uri: None) == ("c", apart("a"))
+    assert addresses.own_uri(apart("a"), lambda uri: None) == ("a", PAGE)
+    assert addresses.own_uri(apart("c", apart("a")), lambda uri: None) == ("c", apart("a"))
 
 
 def test_a_uri_that_looks_like_another_servers_is_its_own() -> None:
     addresses = Addresses({"a": ["ui://x"], "b": ["ui://a/x"]})
-    assert addresses.meant("ui://a/x", lambda uri: None) is None
+    assert addresses.own_uri("ui://a/x", lambda uri: None) is None
     addresses = Addresses({"a": ["skill://s/SKILL.md"], "b": ["skill://a/s/SKILL.md"], "c": []})
-    assert addresses.meant("skill://a/s/SKILL.md", lambda uri: None) is None
+    assert addresses.own_uri("skill://a/s/SKILL.md", lambda uri: None) is None
 
 
 @pytest.mark.parametrize(
@@ -274,10 +276,10 @@ def test_a_uri_that_looks_like_another_servers_is_its_own() -> None:
 def test_nobody_hands_out_what_stands_for_the_page_or_skill_of_another(
     uri: str, theirs: str
 ) -> None:
-    told = told_of(a=[uri], b=[uri], c=[theirs])
-    assert (told["a"], told["c"]) == ([apart("a", uri)], [apart("c", theirs)])
-    told = told_of(a=[], b=["ui://x"], c=["ui://a/x"])  # a may name it in a result
-    assert told == {"a": [], "b": ["ui://x"], "c": ["ui://c/a/x"]}
+    exposed_uri = told_of(a=[uri], b=[uri], c=[theirs])
+    assert (exposed_uri["a"], exposed_uri["c"]) == ([apart("a", uri)], [apart("c", theirs)])
+    exposed_uri = told_of(a=[], b=["ui://x"], c=["ui://a/x"])  # a may name it in a result
+    assert exposed_uri == {"a": [], "b": ["ui://x"], "c": ["ui://c/a/x"]}
 
 
 @pytest.mark.parametrize("uri", ["ui://" + "x" * 2_000, "skill://" + "/".join("x" * 40)])
@@ -288,12 +290,12 @@ def test_a_uri_beyond_all_bounds_is_one_like_any_other(uri: str) -> None:
 def test_a_skill_goes_with_its_folder() -> None:
     skills = ["skill://s/SKILL.md"]
     addresses = Addresses({"a b": skills, "b": [*skills, "skill://t/SKILL.md"], "c": []})
-    told = addresses.told("skill://s/lib/x.md", "a b")
-    assert told == "skill://a%20b/s/lib/x.md"
-    assert addresses.told("skill://t/x.md", "b") == "skill://t/x.md"
+    exposed_uri = addresses.exposed_uri("skill://s/lib/x.md", "a b")
+    assert exposed_uri == "skill://a%20b/s/lib/x.md"
+    assert addresses.exposed_uri("skill://t/x.md", "b") == "skill://t/x.md"
     for uri in ("skill://s", "skill://s/lib/x.md"):
-        told = addresses.told(uri, "a b")
-        assert addresses.meant(told, lambda uri: None) == ("a b", uri)
+        exposed_uri = addresses.exposed_uri(uri, "a b")
+        assert addresses.own_uri(exposed_uri, lambda uri: None) == ("a b", uri)
 
 
 @pytest.mark.parametrize(
@@ -301,8 +303,8 @@ def test_a_skill_goes_with_its_folder() -> None:
 )
 def test_other_uris_stay(uri: str) -> None:
     handed: Mapping[str, list[str]] = {"a": [uri], "b": [uri]}
-    assert Addresses(handed).told(uri, "a") == uri
-    assert Addresses(handed).meant(uri, lambda one: None) is None
+    assert Addresses(handed).exposed_uri(uri, "a") == uri
+    assert Addresses(handed).own_uri(uri, lambda one: None) is None
 
 
 @pytest.mark.parametrize(
@@ -313,8 +315,8 @@ def test_other_uris_stay(uri: str) -> None:
     ],
 )
 def test_what_has_another_shape_stays_as_it_is_written(text: str) -> None:
-    assert told_result(text, lambda uri: "told") == text
-    assert told_item("tools", text, lambda uri: "told") == text
+    assert rewritten_result(text, lambda uri: "told") == text
+    assert rewritten_item("tools", text, lambda uri: "told") == text
 
 
 NAMES = st.sampled_from(["a", "b", "c"])
@@ -333,7 +335,7 @@ def test_whatever_is_told_is_of_one_server_and_leads_back_to_it(
     found: dict[str, tuple[str, str]] = {}
     for server, uris in handed.items():
         for uri in uris:
-            told = addresses.told(uri, server)
-            assert found.setdefault(told, (server, uri)) == (server, uri)
-            meant = addresses.meant(told, lambda one: None)
-            assert meant == ((server, uri) if told != uri else None), told
+            exposed_uri = addresses.exposed_uri(uri, server)
+            assert found.setdefault(exposed_uri, (server, uri)) == (server, uri)
+            own_uri = addresses.own_uri(exposed_uri, lambda one: None)
+            assert own_uri == ((server, uri) if exposed_uri != uri else None), exposed_uri

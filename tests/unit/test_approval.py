@@ -74,7 +74,7 @@ def test_the_digest_counts_every_table_and_no_compiler() -> None:
         assert data_digest(other.tables) != digest
     same = reviewed()
     same.tables = {**dict(reversed([*same.tables.items()])), "compiler": "9", "approval": "{}"}
-    same.show_names("portable")
+    same.use_names("portable")
     assert data_digest(same.tables) == digest
 
 

@@ -144,7 +144,7 @@ def test_a_member_of_one_era_alone_is_left_out_of_a_list() -> None:
     schema = '"inputSchema":{"type":"object"}'
     entry = f'{{"x":"execution","name":"t" , "execution":{{"a":1}},"y":1.0,{schema}}}'
     listing = Listing(TOOLS, "a", without=("execution",))
-    listing.take(f'{{"tools":[{entry}]}}')
+    listing.add_page(f'{{"tools":[{entry}]}}')
     [text] = [item.listed(item.original) for item in listing.items]
     assert json.loads(text) == {"x": "execution", "y": 1.0, **tool("t")}
 

@@ -17,7 +17,7 @@ from mcpagg.passes.discovery.discovery import INSTALLING, Awaited, discover
 from mcpagg.passes.discovery.probe_connection import ServerFault
 from mcpagg.problems import ChildFault, ConfigError, Problem
 from mcpagg.spec import ProxySpec, ServerSpec
-from mcpagg_runtime.processes.reasons import telling
+from mcpagg_runtime.processes.reasons import key_lines
 
 AWAITED = [
     Awaited("new", 2.0),
@@ -133,12 +133,12 @@ def test_the_config_is_named_once(capsys: pytest.CaptureFixture[str]) -> None:
 def test_of_many_lines_those_that_give_the_reason_are_shown(
     lines: list[str], shown: list[str]
 ) -> None:
-    assert telling(lines, 5, is_whole=True) == shown
+    assert key_lines(lines, 5, is_whole=True) == shown
 
 
 def test_the_first_lines_of_what_was_cut_are_no_beginning() -> None:
     lines = [f"line {number}" for number in range(30)]
-    assert telling(lines, 3, is_whole=False) == lines[-3:]
+    assert key_lines(lines, 3, is_whole=False) == lines[-3:]
 
 
 class Crowd:

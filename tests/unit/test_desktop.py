@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mcpagg_runtime.launch.launch import prepare
+from mcpagg_runtime.launch.launch import Launches
 from mcpagg_runtime.tool.desktop import (
     POSIX_FOLDERS,
     entry_path,
@@ -107,10 +107,12 @@ def test_the_folder_that_fnm_makes_for_one_shell_is_not_relied_on(tmp_path: Path
 def test_folders_that_a_form_was_given_come_first(tmp_path: Path) -> None:
     tool = program(tmp_path / "brew/some-tool")
     environ = {"PATH": "/usr/bin:/bin", "MCPAGG_PATH": str(tmp_path / "brew")}
-    launch = prepare("a", {"a": {"command": "some-tool"}}, environ, "/")
+    launch = Launches({"a": {"command": "some-tool"}}, environ, "/").prepare("a")
     assert launch.argv == [str(tool)]
     assert launch.env == {"PATH": f"{tmp_path}/brew:/usr/bin:/bin"}
-    launch = prepare("a", {"a": {"command": "sh"}}, {"PATH": "/bin", "MCPAGG_PATH": ""}, "/")
+    launch = Launches({"a": {"command": "sh"}}, {"PATH": "/bin", "MCPAGG_PATH": ""}, "/").prepare(
+        "a"
+    )
     assert launch.env == {"PATH": "/bin"}
 
 

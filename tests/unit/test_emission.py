@@ -78,7 +78,7 @@ def test_every_function_knows_its_line_of_the_file(tmp_path: Path) -> None:
         sys.meta_path[:] = [one for one in sys.meta_path if type(one) is not space["Embedded"]]
     names = {**space, **{key: value for one in modules for key, value in vars(one).items()}}
     found = {key: value for key, value in names.items() if isinstance(value, FunctionType)}
-    assert {"main", "embed", "run_command", "prepare"} <= found.keys()
+    assert {"main", "embed", "run_command", "spawn"} <= found.keys()
     codes = [unwrap(one).__code__ for one in found.values()]
     codes = [code for code in codes if code.co_filename == str(file)]
     assert len(codes) > len(space["RUNTIME"])
@@ -105,7 +105,7 @@ def test_no_name_of_the_file_has_two_meanings() -> None:
                     meaning = "one of the alternatives" if node is not found else alias.name
                     meanings.setdefault(alias.asname or alias.name, set()).add(meaning)
     assert {name for name, found in meanings.items() if len(found) > 1} == set()
-    assert {"sys", "read", "Prepared", "SNAPSHOT", "PLAN", "app"} <= meanings.keys()
+    assert {"sys", "read", "StaticAnswers", "SNAPSHOT", "PLAN", "app"} <= meanings.keys()
 
 
 def test_what_a_proxy_cannot_use_is_left_out_by_name() -> None:

@@ -371,7 +371,7 @@ def test_sessions_that_nobody_uses_end() -> None:
 def test_a_client_that_does_not_read_loses_its_session_and_holds_up_nobody(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("mcpagg_runtime.http.outgoing.MAXIMUM_UNREAD_BYTES", 1000)
+    monkeypatch.setattr("mcpagg_runtime.http.streams.MAXIMUM_UNREAD_BYTES", 1000)
 
     async def scenario(site: Site) -> None:
         slow, other = await site.session(), await site.session()

@@ -173,7 +173,7 @@ def test_a_signal_is_handed_on_when_the_servers_have_ended_if_nobody_else_tells(
         last = here.create_future()
 
         def handle(number: int, frame: object) -> None:
-            heard.append(own.stopping and own._served is None)
+            heard.append(own.stopping and own._service is None)
             here.call_soon_threadsafe(last.set_result, None)
 
         before = signal.signal(signal.SIGTERM, handle)

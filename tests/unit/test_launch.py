@@ -10,22 +10,21 @@ import pytest
 
 from mcpagg_runtime.launch.launch import (
     Launch,
+    Launches,
     Location,
     MissingVariables,
     mentioned,
-    prepare,
 )
-from mcpagg_runtime.launch.needs import unset, uses
+from mcpagg_runtime.launch.needs import missing_variables, uses
 from mcpagg_runtime.launch.variables import BadUrl, parse_env_file
-from mcpagg_runtime.start.opening import ABOVE
+from mcpagg_runtime.start.handover import ABOVE
 
 ENVIRON = {"PATH": "/bin", "HOME": "/home/me", "TOKEN": "secret-1", "OTHER": "secret-2"}
 
 
 def launch(row: Mapping[str, Any], others: Mapping[str, Any] | None = None, **more: Any) -> Launch:
-    return prepare(
-        "a", {"a": row, **(others or {})}, ENVIRON, more.pop("folder", "/project"), **more
-    )
+    folder = more.pop("folder", "/project")
+    return Launches({"a": row, **(others or {})}, ENVIRON, folder, **more).prepare("a")
 
 
 def test_every_string_of_a_row_is_resolved() -> None:
@@ -96,7 +95,7 @@ def test_a_minimal_environment_holds_the_basic_variables_and_the_rows_own() -> N
 
 
 def test_a_minimal_environment_still_names_the_servers_above() -> None:
-    env = prepare("a", {"a": {"command": "x"}}, {ABOVE: "one"}, "/", minimal=True).env
+    env = Launches({"a": {"command": "x"}}, {ABOVE: "one"}, "/", minimal=True).prepare("a").env
     assert env == {ABOVE: "one"}
 
 
@@ -153,7 +152,7 @@ def test_values_of_variables_are_shown_as_references() -> None:
 
 def test_what_a_child_is_given_is_hidden_too_where_its_name_promises_a_secret() -> None:
     environ = {"OTHERS_API_KEY": "unrelated-9f8e7d6c5b4a", "MODE": "unrelated-words"}
-    ready = prepare("x", {"x": {"command": "x"}}, environ, "/")
+    ready = Launches({"x": {"command": "x"}}, environ, "/").prepare("x")
     assert ready.redact("unrelated-9f8e7d6c5b4a unrelated-words") == (
         "${OTHERS_API_KEY} unrelated-words"
     )
@@ -161,7 +160,7 @@ def test_what_a_child_is_given_is_hidden_too_where_its_name_promises_a_secret() 
         "x": {"command": "x"},
         "other": {"command": "x", "args": ["$OTHERS_API_KEY"]},
     }
-    assert prepare("x", rows, environ, "/").secrets() == {}
+    assert Launches(rows, environ, "/").prepare("x").secrets() == {}
 
 
 def test_a_row_mentions_what_it_sets_and_what_it_refers_to() -> None:
@@ -210,7 +209,7 @@ def test_what_is_not_set_is_told_by_server(tmp_path: Path) -> None:
         "lacking": {"command": "x", "args": ["$IN_FILE"], "env": {"K": "$NONE"}},
         "unreadable": {"command": "$NONE", "env_file": "absent"},
     }
-    found = unset(rows, {"SET": ""}, str(tmp_path))
+    found = missing_variables(rows, {"SET": ""}, str(tmp_path))
     assert {name: problem.missing for name, problem in found.items()} == {
         "lacking": [(Location("args", 0), "IN_FILE"), (Location("env", "K"), "NONE")]
     }

@@ -15,7 +15,7 @@ from mcpagg_runtime.lists.listing import (
     MAXIMUM_ENTRY_DEPTH,
     MAXIMUM_PAGES,
     Listing,
-    unreadable,
+    strict_fault,
 )
 from mcpagg_runtime.messages.jsontext import Malformed
 
@@ -27,15 +27,15 @@ def read(*pages: str, kind: Kind = TOOLS) -> tuple[list[str], list[str]]:
     """
     listing = Listing(kind, "a")
     for number, entries in enumerate(pages):
-        listing.take(f'{{"{kind.member}":[{entries}],"nextCursor":"{number}"}}')
+        listing.add_page(f'{{"{kind.member}":[{entries}],"nextCursor":"{number}"}}')
     listing.mended.clear()
-    return [item.original for item in listing.items], listing.said({})
+    return [item.original for item in listing.items], listing.warnings({})
 
 
 def wanted_after(listing: Listing, page: str) -> str | None:
     """Return what is asked for once a page has come."""
-    listing.take(page)
-    return listing.wanted
+    listing.add_page(page)
+    return listing.next_params
 
 
 def nested(depth: int) -> str:
@@ -120,8 +120,8 @@ def marked(mark: Any, kind: Any = "string") -> Any:
 def test_a_tool_whose_mark_for_headers_is_not_valid_is_left_out(schema: Any, why: str) -> None:
     page = json.dumps({"tools": [{"name": "t", "inputSchema": schema}, {"name": "last"}]})
     over_http, elsewhere = Listing(TOOLS, "a", is_modern=True, over_http=True), Listing(TOOLS, "a")
-    over_http.take(page)
-    elsewhere.take(page)
+    over_http.add_page(page)
+    elsewhere.add_page(page)
     assert [item.original for item in elsewhere.items] == ["t", "last"]
     assert [item.original for item in over_http.items] == (["last"] if why else ["t", "last"])
     assert len(over_http.faults) == bool(why)
@@ -141,8 +141,8 @@ def test_an_entry_that_nobody_could_ask_for_is_left_out(kind: Kind, odd: Any) ->
 def test_of_entries_of_one_name_the_first_counts_on_whatever_page(kind: Kind) -> None:
     first, other = (json.dumps({"name": "n", kind.key: "x:y", "title": title}) for title in "12")
     listing = Listing(kind, "a")
-    listing.take(f'{{"{kind.member}":[{first},{other}],"nextCursor":"1"}}')
-    listing.take(f'{{"{kind.member}":[{first}]}}')
+    listing.add_page(f'{{"{kind.member}":[{first},{other}],"nextCursor":"1"}}')
+    listing.add_page(f'{{"{kind.member}":[{first}]}}')
     [item] = listing.items
     assert json.loads(item.listed(item.exposed))["title"] == "1"
     what = f"lists the {kind.name[:-1]} 'x:y' more than once; the first one counts"
@@ -171,13 +171,13 @@ def test_a_cursor_that_leads_in_a_circle_ends_the_list(cursor: str) -> None:
 @pytest.mark.parametrize("result", ["{}", '{"tools":null}', '{"tools":{}}', "[]", "null"])
 def test_what_holds_no_list_is_malformed(result: str) -> None:
     with pytest.raises(Malformed):
-        Listing(TOOLS, "a").take(result)
+        Listing(TOOLS, "a").add_page(result)
 
 
 @pytest.mark.parametrize("text", ["NaN", "-Infinity", "1e400", "9" * 5000])
 def test_the_compilers_numbers_are_judged_alike(text: str) -> None:
-    assert unreadable(loads(f'{{"a":[{text}]}}')) == "a number that no double holds"
-    assert unreadable(loads("[1E5, 0.1000000000000000055511151231257827, -0]")) == ""
+    assert strict_fault(loads(f'{{"a":[{text}]}}')) == "a number that no double holds"
+    assert strict_fault(loads("[1E5, 0.1000000000000000055511151231257827, -0]")) == ""
 
 
 def test_a_list_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,5 +202,5 @@ def test_an_entry_that_is_too_deep_or_too_large_is_left_out(more: str, odd: str)
     assert wanted_after(found, page) is None
     assert [item.original for item in found.items] == ["t"]
     found.mended.clear()
-    [fault] = found.said({})
+    [fault] = found.warnings({})
     assert fault.startswith(f"lists the tool 'odd' with {odd}")

@@ -31,7 +31,7 @@ LEGACY, MODERN = "2025-11-25", "2026-07-28"
 def read(kind: Kind, entry: str, is_modern: bool = False) -> tuple[Listing, str]:
     """Return a list with one entry, and the text of that as it is listed, "" if it is left out."""
     listing = Listing(kind, "a", is_modern=is_modern)
-    listing.take(f'{{"{kind.member}":[{entry}]}}')
+    listing.add_page(f'{{"{kind.member}":[{entry}]}}')
     return listing, "".join(item.listed(item.exposed) for item in listing.items)
 
 
@@ -135,7 +135,7 @@ def test_what_can_be_said_rightly_is(
 def test_a_tool_without_a_schema_takes_any_arguments() -> None:
     listing, text = read(TOOLS, '{"name":"t"}')
     assert text == '{"name":"t","inputSchema":{"type":"object"}}'
-    [said] = listing.said({})
+    [said] = listing.warnings({})
     assert said == (
         "lists the tool 't' with nothing at /inputSchema, which strict clients refuse; "
         '{"type":"object"} is written there'
@@ -144,10 +144,10 @@ def test_a_tool_without_a_schema_takes_any_arguments() -> None:
 
 def test_what_is_hidden_is_not_spoken_of() -> None:
     listing, _ = read(TOOLS, '{"name":"t"},{"name":"u","title":5}')
-    assert len(listing.said({"hide": ["t"]})) == 1
-    assert listing.said({"expose": []}) == []
+    assert len(listing.warnings({"hide": ["t"]})) == 1
+    assert listing.warnings({"expose": []}) == []
     listing, _ = read(RESOURCES, '{"name":"r","uri":"r:1","size":null}')
-    assert listing.said({"hide": ["r:*"]}) == []
+    assert listing.warnings({"hide": ["r:*"]}) == []
 
 
 def test_what_is_mended_keeps_all_else_as_it_is_written() -> None:
@@ -190,7 +190,7 @@ def test_what_every_client_reads_keeps_its_text(kind: Kind, given: dict[str, Any
     )
     for is_modern in BOTH:
         listing, listed = read(kind, text, is_modern)
-        assert (listed, listing.said({})) == (text, [])
+        assert (listed, listing.warnings({})) == (text, [])
 
 
 @pytest.mark.parametrize(

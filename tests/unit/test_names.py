@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mcpagg_runtime.lists.listing import offered
+from mcpagg_runtime.lists.listing import is_offered
 from mcpagg_runtime.plan.names import PORTABLE_LIMIT, exposed_name, portable_names, prefix_of
 
 
@@ -33,7 +33,7 @@ def test_a_renamed_tool_has_the_name_that_the_config_gives() -> None:
     ],
 )
 def test_filters_are_globs_and_hiding_wins(row: dict[str, Any], seen: list[str]) -> None:
-    assert [tool for tool in ("get", "put", "Get") if offered(tool, row)] == seen
+    assert [tool for tool in ("get", "put", "Get") if is_offered(tool, row)] == seen
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import json
 import pytest
 from core import World
 
-from mcpagg_runtime.launch.needs import endless
-from mcpagg_runtime.launch.nesting import data_digest, identity, standing_above, with_identity
-from mcpagg_runtime.start.opening import ABOVE
+from mcpagg_runtime.launch.needs import recursion_fault
+from mcpagg_runtime.launch.nesting import data_digest, identity, servers_above, with_identity
+from mcpagg_runtime.start.handover import ABOVE
 
 TABLES = {"name": "é \ud800", "servers": '{"a": {}}', "snapshot": {"b": {"tools": "[]"}, "a": {}}}
 
@@ -27,9 +27,9 @@ def test_a_server_is_given_its_identity_behind_those_above_it() -> None:
     second = with_identity({}, digest, "b", first)
     assert first == {"A": "1", ABOVE: identity(digest, "a")}
     assert second == {ABOVE: f"{identity(digest, 'a')} {identity(digest, 'b')}"}
-    assert standing_above(TABLES, ["a", "b", "c"], second) == ["a", "b"]
-    assert standing_above(TABLES, ["a", "b", "c"], {}) == []
-    assert standing_above({**TABLES, "name": "other"}, ["a", "b", "c"], second) == []
+    assert servers_above(TABLES, ["a", "b", "c"], second) == ["a", "b"]
+    assert servers_above(TABLES, ["a", "b", "c"], {}) == []
+    assert servers_above({**TABLES, "name": "other"}, ["a", "b", "c"], second) == []
 
 
 def test_a_server_that_stands_above_is_not_started() -> None:
@@ -41,8 +41,8 @@ def test_a_server_that_stands_above_is_not_started() -> None:
 def test_what_would_start_itself_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = World({"db": ["query"], "web": ["get"]}).plan
     above = with_identity({}, data_digest(plan.tables), "db", {})
-    assert endless(plan, {}) == ""
-    assert endless(plan, above).startswith(
+    assert recursion_fault(plan, {}) == ""
+    assert recursion_fault(plan, above).startswith(
         "nothing was started: its own server 'db' has started this proxy"
     )
-    assert endless(plan.narrowed(servers={"web": {}}), above) == ""
+    assert recursion_fault(plan.narrowed(servers={"web": {}}), above) == ""

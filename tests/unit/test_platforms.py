@@ -16,7 +16,7 @@ from shells import runs
 from wire import TIMEOUT
 
 from mcpagg_runtime.launch import launch
-from mcpagg_runtime.launch.launch import prepare
+from mcpagg_runtime.launch.launch import Launches
 from mcpagg_runtime.launch.platforms import (
     find_program,
     own_folder,
@@ -32,16 +32,15 @@ from mcpagg_runtime.launch.windows_programs import (
 from mcpagg_runtime.processes import threads, writer
 from mcpagg_runtime.processes.polling import Stopped
 from mcpagg_runtime.processes.reasons import (
-    crashed,
-    describe,
-    how_ended,
+    exit_reason,
+    has_crashed,
     not_found,
+    status_text,
     where_to_find,
 )
 from mcpagg_runtime.processes.writer import Writer
 from mcpagg_runtime.stdio import stdio, windows_input
-from mcpagg_runtime.stdio.log_file import log_name
-from mcpagg_runtime.stdio.windows_files import open_to_append
+from mcpagg_runtime.stdio.log_file import log_name, open_to_append
 
 FILES = {
     "c:\\node\\npx",  # what node lays beside it, for a shell of another system
@@ -181,11 +180,13 @@ def test_what_a_desktop_lacks_is_advised_as_the_path_of_the_clients_entry(
         "my-tool is not on the PATH: searched /usr/bin:/bin; "
         f"{advice}, or {tmp_path}/.volta/bin/my-tool as `command`, and compile again"
     )
-    launch = prepare("a", {"a": {"command": str(tmp_path / ".volta/bin/my-tool")}}, env, "/")
-    assert how_ended(127, launch).startswith(
+    launch = Launches({"a": {"command": str(tmp_path / ".volta/bin/my-tool")}}, env, "/").prepare(
+        "a"
+    )
+    assert exit_reason(127, launch).startswith(
         f"exited with status 127: my-node is not on the PATH: searched /usr/bin:/bin; {advice}"
     )
-    assert how_ended(1, launch) == "exited with status 1"
+    assert exit_reason(1, launch) == "exited with status 1"
     (tmp_path / ".volta/bin/my-node").rename(tmp_path / "my-node")
     (tmp_path / ".bun/bin").mkdir(parents=True)
     (tmp_path / "my-node").rename(tmp_path / ".bun/bin/my-node")
@@ -211,9 +212,12 @@ def test_of_several_versions_the_newest_is_named(
     assert "nvm which current" in where_to_find("nvm")
 
 
-def test_windows_ignores_the_case_of_variables() -> None:
-    assert variable_key("Path", windows=True) == "PATH"
-    assert variable_key("Path", windows=False) == "Path"
+@pytest.mark.parametrize(("windows", "key"), [(True, "PATH"), (False, "Path")])
+def test_windows_ignores_the_case_of_variables(
+    windows: bool, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcpagg_runtime.launch.platforms.WINDOWS", windows)
+    assert variable_key("Path") == key
 
 
 @pytest.fixture
@@ -229,8 +233,8 @@ def test_a_variable_in_another_case_is_hidden_from_other_servers() -> None:
         "b": {"command": "x"},
     }
     environ = {"MYSECRET": "s3cret", "HTTP_PROXY": "http://p"}
-    assert launch.prepare("a", rows, environ, "/").env["K"] == "s3cret"
-    assert launch.prepare("b", rows, environ, "/").env == {"HTTP_PROXY": "http://p"}
+    assert launch.Launches(rows, environ, "/").prepare("a").env["K"] == "s3cret"
+    assert launch.Launches(rows, environ, "/").prepare("b").env == {"HTTP_PROXY": "http://p"}
 
 
 @pytest.mark.usefixtures("windows_names")
@@ -242,7 +246,8 @@ def test_a_child_gets_one_spelling_of_a_variable(tmp_path: Path) -> None:
         "env": {"Path": "C:\\own;${PATH}", "Tool": "x"},
         "env_file": "vars",
     }
-    ready = launch.prepare("a", {"a": row}, {"PATH": "C:\\bin", "MODE": "outer"}, str(tmp_path))
+    environ = {"PATH": "C:\\bin", "MODE": "outer"}
+    ready = launch.Launches({"a": row}, environ, str(tmp_path)).prepare("a")
     assert ready.env == {"PATH": "C:\\own;C:\\bin", "MODE": "file", "TOOL": "x"}
     assert ready.argv == ["x", "C:\\own;C:\\bin", "file"]
 
@@ -262,8 +267,8 @@ def test_a_child_gets_one_spelling_of_a_variable(tmp_path: Path) -> None:
 )
 @pytest.mark.skipif(sys.platform == "win32", reason="names a signal of other systems")
 def test_how_a_process_ended_is_said_in_words(status: int, words: str, by_itself: bool) -> None:
-    assert describe(status) == words
-    assert crashed(status) is not by_itself
+    assert status_text(status) == words
+    assert has_crashed(status) is not by_itself
 
 
 def test_a_pipe_stays_blocking_where_nothing_can_wait_for_it(
@@ -357,7 +362,7 @@ def test_standard_input_is_waited_for_as_the_system_can(
 ) -> None:
     monkeypatch.setattr(stdio, "POLLS", False)
     output = Writer(os.dup(standard_input), private=False)
-    assert isinstance(stdio._input(output), windows_input.ThreadedInput)
+    assert isinstance(stdio._new_input(output), windows_input.ThreadedInput)
     output.close()
     os.close(standard_input)
 

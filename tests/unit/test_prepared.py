@@ -19,7 +19,8 @@ from mcpagg_runtime.messages.message import Message
 from mcpagg_runtime.plan.plan import Plan
 from mcpagg_runtime.start import main, waiting
 from mcpagg_runtime.start.greeting import REFUSE_COLON
-from mcpagg_runtime.start.main import Prepared
+from mcpagg_runtime.start.handover import Handover
+from mcpagg_runtime.start.main import StaticAnswers
 
 LISTS = ("tools/list", "prompts/list", "resources/list", "resources/templates/list", "skills/list")
 
@@ -58,7 +59,7 @@ def test_a_prepared_answer_is_that_of_the_runtime(
     case: Path, names: str, client: str, able: Json
 ) -> None:
     tables = tables_of(case, names=names)
-    prepared = Prepared(tables)
+    prepared = StaticAnswers(tables, Handover())
     answers, known = Answers(Plan(tables)), Client(names)
     lines = [hello(client, **able), line("ping", 7), *(line(method, params={}) for method in LISTS)]
     given = [prepared.answer(each) for each in lines]
@@ -80,7 +81,7 @@ def test_a_prepared_answer_is_that_of_the_runtime(
 @pytest.mark.parametrize("version", ["2024-11-05", "2099-01-01", 5, None])
 def test_the_handshake_is_answered_in_a_revision_that_is_known(version: Any) -> None:
     tables = tables_of(GOLDEN / "plain")
-    answer = Prepared(tables).answer(hello(version=version))
+    answer = StaticAnswers(tables, Handover()).answer(hello(version=version))
     expected = answer_line(Answers(Plan(tables)), Client("auto"), hello(version=version))
     assert answer is not None
     assert isinstance(expected, Message)
@@ -116,17 +117,17 @@ def test_the_handshake_is_answered_in_a_revision_that_is_known(version: Any) -> 
     ],
 )
 def test_what_has_no_prepared_answer_is_left(said: bytes) -> None:
-    prepared = Prepared(tables_of(GOLDEN / "plain"))
+    prepared = StaticAnswers(tables_of(GOLDEN / "plain"), Handover())
     assert prepared.answer(said) is None
-    assert (prepared.opening.hello, prepared.opening.initialized) == (b"", False)
+    assert (prepared.handover.initialize_line, prepared.handover.initialized) == (b"", False)
 
 
 def test_what_the_client_has_said_is_kept() -> None:
-    prepared = Prepared(tables_of(GOLDEN / "plain"))
+    prepared = StaticAnswers(tables_of(GOLDEN / "plain"), Handover())
     prepared.answer(hello())
-    assert prepared.opening.hello == hello()
+    assert prepared.handover.initialize_line == hello()
     assert prepared.answer(b'{"jsonrpc":"2.0","method":"notifications/initialized"}\r') == b""
-    assert prepared.opening.initialized
+    assert prepared.handover.initialized
 
 
 def test_the_version_changes_with_what_a_server_offers_and_not_with_the_rest() -> None:
@@ -179,5 +180,5 @@ def test_windows_looks_into_the_pipe_for_as_long_as_a_client_has(
     monkeypatch: pytest.MonkeyPatch, looks: tuple[int | OSError, ...], seconds: float, says: bool
 ) -> None:
     pipe = Pipe(monkeypatch, *looks)
-    assert waiting.holds_more(seconds) is says
+    assert waiting.pipe_has_input(seconds) is says
     assert pipe.looks == []

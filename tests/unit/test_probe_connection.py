@@ -54,10 +54,10 @@ class Scripted:
             for answer in self.answers:
                 self.hear(answer)
 
-    def read(self) -> None:
+    def read_to_end(self) -> None:
         """Nothing comes by itself."""
 
-    def last_words(self, _most: int = 0) -> str:
+    def stderr_tail(self, _most: int = 0) -> str:
         """Nothing stands on stderr."""
         return ""
 

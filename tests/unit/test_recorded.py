@@ -19,6 +19,9 @@ from mcpagg.problems import ConfigError
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg.spec import ProxySpec, ServerSpec
 
+# Deeper than the parsers of Python and of JSON go.
+DEEP = "-" * 100_000 + "1"
+
 
 def spec(*names: str) -> ProxySpec:
     servers = tuple(ServerSpec(name=name, path=f"mcpServers.{name}") for name in names)
@@ -108,7 +111,13 @@ def test_names_change_everywhere_in_a_snapshot() -> None:
         ('"args": []', '"args": ["a", null]', "SERVERS.db.args[1]: expected a string, found null"),
         ('{"name": "query"', '{"nam": "query"', "SNAPSHOT.db.tools[0].name: is missing"),
         ('r"""{\n "serverInfo"', 'r"""[{\n "serverInfo"', "holds no snapshot that can be read"),
+        ('"tools": r"""[', f'"tools": r"""{"[" * 100_000}', "holds no snapshot that can be read"),
+        ('"db": {\n', '[]: "{}",\n    "db": {\n', "holds no snapshot that can be read"),
+        ("\nCHILDREN = ", f"\nKEPT = {DEEP}\nCHILDREN = ", "holds no snapshot that can be read"),
         ("\nCHILDREN = ", "\nCHILDREN_ = ", "CHILDREN: is missing"),
+        (',\n "args": []', "", "SERVERS.db: has no args"),
+        ('"command": "python3"', '"transport": "sse"', "SERVERS.db: has no url and no headers"),
+        ('"args": []', '"args": [], "hide": 5', "SERVERS.db.hide: expected a list of strings, fou"),
         ('\nSERVERS = r"""{\n"db"', '\nSERVERS = r"""{\n"other"', 'do not all have "db"'),
     ],
 )
@@ -130,4 +139,11 @@ def test_another_file_has_no_tables(tmp_path: Path) -> None:
     file = tmp_path / "server.py"
     file.write_text("x = 1\n")
     with pytest.raises(ConfigError, match="holds no snapshot that can be read"):
+        read_contents(file)
+
+
+def test_a_file_in_another_encoding_is_named_with_what_to_do(tmp_path: Path) -> None:
+    file = tmp_path / "server.py"
+    file.write_bytes(b"# \xff\n")
+    with pytest.raises(ConfigError, match="cannot be read: it is not UTF-8; compile it anew"):
         read_contents(file)

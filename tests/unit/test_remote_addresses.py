@@ -9,7 +9,7 @@ import pytest
 from mcpagg_runtime.messages.message import request
 from mcpagg_runtime.messages.param_headers import modern_headers
 from mcpagg_runtime.remote.connections import Address, proxy_for
-from mcpagg_runtime.remote.transfers import HttpClient
+from mcpagg_runtime.remote.http_client import HttpClient
 
 
 @pytest.mark.parametrize(

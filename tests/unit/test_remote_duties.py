@@ -17,10 +17,10 @@ from remotes import Remote, Request, Talk
 
 from mcpagg.passes.config import read_config
 from mcpagg.passes.discovery.discovery import discover
-from mcpagg_runtime.remote import transfers
-from mcpagg_runtime.remote.compression import UNPACKED_PIECE, CannotUnpack, unpacked
+from mcpagg_runtime.remote import responses
 from mcpagg_runtime.remote.connections import Address
 from mcpagg_runtime.remote.cookies import MAXIMUM_COOKIES, Cookies
+from mcpagg_runtime.remote.responses import UNPACKED_PIECE, CannotUnpack, unpacked
 
 Json = dict[str, Any]
 
@@ -88,7 +88,7 @@ def test_an_event_that_is_packed_comes_at_once() -> None:
 
 
 def test_what_is_unpacked_has_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transfers.RemoteReply.body, "__defaults__", (1 << 20,))
+    monkeypatch.setattr(responses.Response.body, "__defaults__", (1 << 20,))
     bomb = gzip.compress(b"x" * (64 << 20))
 
     def behave(request: Request) -> None:
@@ -194,22 +194,22 @@ AT = Address("https://h.example/api/mcp?x=y")
 )
 def test_a_cookie_is_sent_where_and_while_its_server_says(line: str, url: str, sent: str) -> None:
     cookies = Cookies()
-    cookies.take([line], AT)
+    cookies.accept([line], AT)
     assert cookies.header(Address(url), "") == sent
 
 
 def test_a_cookie_is_replaced_and_ended_by_one_of_its_name() -> None:
     cookies = Cookies()
-    cookies.take(["a=1; Path=/", "a=2", "b=3; Path=/", "a=4; Path=/"], AT)
+    cookies.accept(["a=1; Path=/", "a=2", "b=3; Path=/", "a=4; Path=/"], AT)
     assert cookies.header(AT, "") == "a=2; b=3; a=4"
     assert cookies.header(AT, "b=own") == "b=own; a=2; a=4"
-    cookies.take(["a=; Max-Age=0", "b=; Path=/; Expires=Thu, 01 Jan 1970 00:00:00 GMT"], AT)
+    cookies.accept(["a=; Max-Age=0", "b=; Path=/; Expires=Thu, 01 Jan 1970 00:00:00 GMT"], AT)
     assert cookies.header(AT, "") == "a=4"
 
 
 def test_there_are_only_so_many_cookies() -> None:
     cookies = Cookies()
-    cookies.take([f"n{number}=" for number in range(200)], AT)
+    cookies.accept([f"n{number}=" for number in range(200)], AT)
     assert len(cookies.header(AT, "").split("; ")) == MAXIMUM_COOKIES
 
 

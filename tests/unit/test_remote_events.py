@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mcpagg_runtime.remote import events
-from mcpagg_runtime.remote.events import EventReader, TooLarge
+from mcpagg_runtime.remote import responses
+from mcpagg_runtime.remote.responses import EventReader, TooLarge
 
 
 def read(*chunks: bytes) -> list[tuple[str, bytes]]:
@@ -54,7 +54,7 @@ def test_an_id_with_a_null_is_ignored_and_the_pause_is_in_milliseconds() -> None
 
 @pytest.mark.parametrize("line", [b"data: " + b"x" * 90, b"data: xxx\n" * 10])
 def test_an_event_has_a_largest_size(line: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events, "MAXIMUM_LINE_BYTES", 80)
+    monkeypatch.setattr(responses, "MAXIMUM_LINE_BYTES", 80)
     reader = EventReader()
     reader.feed(line[:70])
     with pytest.raises(TooLarge):
@@ -62,6 +62,6 @@ def test_an_event_has_a_largest_size(line: bytes, monkeypatch: pytest.MonkeyPatc
 
 
 def test_many_small_events_are_no_large_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events, "MAXIMUM_LINE_BYTES", 80)
+    monkeypatch.setattr(responses, "MAXIMUM_LINE_BYTES", 80)
     reader = EventReader()
     assert sum(len(reader.feed(b"data: xxxx\n\n")) for _ in range(100)) == 100

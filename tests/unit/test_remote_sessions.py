@@ -7,7 +7,7 @@ import json
 import pytest
 from remotes import Remote, Request, Talk
 
-from mcpagg_runtime.remote import events
+from mcpagg_runtime.remote import responses
 
 # --- Sessions -------------------------------------------------------------------------------
 
@@ -165,7 +165,7 @@ def test_a_server_without_such_a_stream_is_asked_once(status: int, kind: str, bo
 
 
 def test_streams_that_end_at_once_are_opened_ever_more_rarely() -> None:
-    reader = events.EventReader()
-    pauses = [events.reopening_pause(reader, vain) for vain in range(2000)]
+    reader = responses.EventReader()
+    pauses = [responses.reopening_pause(reader, vain) for vain in range(2000)]
     assert pauses[:4] == [1.0, 2.0, 4.0, 8.0]
     assert max(pauses) == 60.0

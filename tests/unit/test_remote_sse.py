@@ -109,7 +109,7 @@ def test_a_server_without_such_a_stream_is_told(status: int, kind: str, words: s
     with Remote(behave) as server, talk_to(server) as talk:
         talk.ask("initialize")
         assert words in talk.end()
-        assert talk.connection.refused_with == status
+        assert talk.connection.refusal_status == status
 
 
 def test_a_message_that_is_refused_fails_alone() -> None:

@@ -10,7 +10,7 @@ from http.client import HTTPConnection
 import pytest
 from remotes import PATIENCE, Remote, Request, Talk
 
-from mcpagg_runtime.remote import connections, events, streamable, transport
+from mcpagg_runtime.remote import connections, responses, streamable, transport
 from mcpagg_runtime.remote.connections import Address
 
 
@@ -253,13 +253,13 @@ def test_connections_that_nobody_uses_are_closed(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(connections, "sleep", sleep)
     monkeypatch.setattr(connections, "monotonic", lambda: now)
     monkeypatch.setattr(connections, "start_thread", start)
-    pool = connections.Connections(Address("http://127.0.0.1:9/"))
+    pool = connections.ConnectionPool(Address("http://127.0.0.1:9/"))
     for kept in (1, 3):
         https = [HTTPConnection("127.0.0.1") for _ in range(kept)]
         for http in https:
             http.sock, other = socket.socketpair()
             other.close()
-            pool.keep(connections.Link(http), 60)
+            pool.release(connections.Connection(http), 60)
         [watch] = watches
         watches.clear()
         watch()
@@ -339,7 +339,7 @@ def test_a_status_is_told_with_its_remedy(status: int, headers: dict[str, str], 
         assert f"answered with {status}" in why
         assert words in why
         assert f"at {server.url}?key=***" in why
-        assert talk.connection.refused_with == status
+        assert talk.connection.refusal_status == status
 
 
 def test_a_refusal_fails_its_call_alone_once_the_server_has_answered() -> None:
@@ -372,10 +372,8 @@ def test_a_name_that_nobody_knows_is_told() -> None:
 
 
 def test_a_body_has_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    from mcpagg_runtime.remote import events, transfers
-
-    monkeypatch.setattr(transfers.RemoteReply.body, "__defaults__", (1 << 20,))
-    monkeypatch.setattr(events, "MAXIMUM_LINE_BYTES", 1 << 20)
+    monkeypatch.setattr(responses.Response.body, "__defaults__", (1 << 20,))
+    monkeypatch.setattr(responses, "MAXIMUM_LINE_BYTES", 1 << 20)
 
     def behave(request: Request) -> None:
         big = request.response("x" * (1 << 21))
@@ -495,7 +493,7 @@ def test_a_modern_request_says_in_its_headers_what_it_is() -> None:
 
 
 def test_a_stream_of_news_is_opened_again_and_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events, "FIRST_REOPENING_SECONDS", 0.0)
+    monkeypatch.setattr(responses, "FIRST_REOPENING_SECONDS", 0.0)
 
     def behave(request: Request) -> None:
         if request.method == "subscriptions/listen":
@@ -532,7 +530,7 @@ def test_a_server_that_does_not_take_the_end_of_its_session_is_left(
         if request.verb == "DELETE":
             request.wait_for_hangup()
 
-    monkeypatch.setattr(streamable, "GOODBYE_SECONDS", 0.01)
+    monkeypatch.setattr(streamable, "DELETE_SECONDS", 0.01)
     with Remote(behave) as server:
         with Talk(server.url) as talk:
             talk.greet()

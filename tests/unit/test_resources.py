@@ -20,8 +20,9 @@ from core import (
 
 from mcpagg_runtime.clients.client import Client
 from mcpagg_runtime.lists import uris
-from mcpagg_runtime.lists.uris import Origins
+from mcpagg_runtime.lists.uris import UriOwners
 from mcpagg_runtime.messages.message import read_message
+from mcpagg_runtime.plan.addresses import Addresses
 from mcpagg_runtime.servers.child import Child
 
 HAS: Json = {"tools": {}, "resources": {"subscribe": True}, "completions": {}}
@@ -147,7 +148,7 @@ def test_without_anybody_to_ask_there_is_no_such_resource() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "told"),
+    ("first", "second", "expected"),
     [
         ((-32002, "unknown"), (-32602, "no"), (-32002, "unknown")),
         ((-32603, "database is down"), (-32002, "no"), (-32603, "database is down")),
@@ -155,13 +156,13 @@ def test_without_anybody_to_ask_there_is_no_such_resource() -> None:
         ((0, "Unknown resource"), (-32601, "no"), (0, "Unknown resource")),
     ],
 )
-def test_the_error_that_says_most_is_the_answer(first: Any, second: Any, told: Any) -> None:
+def test_the_error_that_says_most_is_the_answer(first: Any, second: Any, expected: Any) -> None:
     world = world_of("a", "b")
     client, a, b = world.client(), up(world, "a"), up(world, "b")
     world.say(client, about(1, "read"))
     refuse(world, a, *first)
     refuse(world, b, *second)
-    assert world.received(client) == [failure(1, *told)]
+    assert world.received(client) == [failure(1, *expected)]
     assert not world.core.owes(client)
 
 
@@ -208,7 +209,7 @@ def test_a_client_without_a_handshake_reads_what_is_not_listed_too() -> None:
 
 def test_only_so_many_uris_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(uris, "MAXIMUM_URIS", 2)
-    known = Origins()
+    known = UriOwners(True, lambda: Addresses({}))
     for uri in ("x:1", "x:2", "x:1", "x:3", "x:" + "4" * 10_000):
         known.add(uri, "a")
     assert [known.of(f"x:{number}") for number in "123"] == ["a", None, "a"]
@@ -217,9 +218,9 @@ def test_only_so_many_uris_are_remembered(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("odd", [None, 5, [], {"content": 5}, {"content": [5, {"uri": 5}]}, "x"])
 def test_a_result_of_any_shape_names_nothing(odd: Any) -> None:
-    known = Origins()
+    known = UriOwners(True, lambda: Addresses({}))
     for said in (odd, {"messages": [{"content": odd}, odd], "contents": odd, "uri": 1}):
-        known.learn(read_message(json.dumps(result(1, said))), "a")
+        known.note_result(read_message(json.dumps(result(1, said))), "a")
     assert known.of("x") is None
 
 
@@ -238,7 +239,7 @@ def watching(*uris: str) -> tuple[World, Client, Child]:
 
 
 @pytest.mark.parametrize(
-    ("watched", "updated", "told"),
+    ("watched", "updated", "expected"),
     [
         ("dir://p/", "dir://p/a.txt", True),
         ("dir://p/", "dir://p/", True),
@@ -251,12 +252,12 @@ def watching(*uris: str) -> tuple[World, Client, Child]:
     ],
 )
 def test_news_of_what_lies_in_a_watched_resource_pass(
-    watched: str, updated: str, told: bool
+    watched: str, updated: str, expected: bool
 ) -> None:
     world, client, a = watching(watched)
     news = notification(UPDATED, {"uri": updated})
     world.say(a, news)
-    assert world.received(client) == [news] * told
+    assert world.received(client) == [news] * expected
 
 
 def test_what_its_server_refuses_to_watch_is_not_watched() -> None:

@@ -23,7 +23,7 @@ from mcpagg.command import printing
 from mcpagg_runtime.clients.answers import Answers
 from mcpagg_runtime.launch.secrecy import Redactor, shown
 from mcpagg_runtime.stdio.engine import Engine
-from mcpagg_runtime.stdio.standard import complain
+from mcpagg_runtime.stdio.standard import print_error
 from mcpagg_runtime.tool.calling import Files
 from mcpagg_runtime.tool.printing import print_json, print_lines
 
@@ -35,7 +35,7 @@ NAMED |= {f"sys.__{name}__" for name in ("stdout", "stderr")}
 
 WAYS = {
     # Lines for people. These make them safe themselves.
-    "runtime.stdio.standard.complain": "shown",
+    "runtime.stdio.standard.print_error": "shown",
     "runtime.stdio.standard.open_standard_files": "nothing is written",
     "runtime.stdio.engine.Engine.__init__": "descriptor 2, written to by `say` alone: shown",
     "runtime.tool.printing._written": "print_lines: shown; print_json: escaped",
@@ -133,7 +133,7 @@ def test_every_way_out_is_known_with_what_makes_it_safe() -> None:
 
 def test_nothing_that_a_server_has_said_is_complained_of_where_no_secret_is_known() -> None:
     def complains(node: ast.AST) -> bool:
-        return isinstance(node, ast.Name) and node.id == "complain"
+        return isinstance(node, ast.Name) and node.id == "print_error"
 
     for module, tree in sources():
         ways = {way.removeprefix(f"{module}.") for way in found(module, tree, complains)}
@@ -160,14 +160,14 @@ def said(text: str) -> None:
     """Have an engine say something that a server of its has said."""
     engine = Engine(Answers(plan({"a": ["t"]})), "/")
     launch = Redactor({S: "TOKEN"})
-    engine._supervisor._launches["a"] = launch  # type: ignore[assignment]
+    engine._supervisor._last_launches["a"] = launch  # type: ignore[assignment]
     engine.say(text)
     engine.close()
 
 
 OUT: dict[str, Callable[[str], object]] = {
     "engine": said,
-    "complain": complain,
+    "print_error": print_error,
     "lines": lambda text: print_lines([text]),
     "json": lambda text: print_json({"text": text}),
     "say": printing.say,

@@ -6,13 +6,13 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 from proxies import posix
 
 from mcpagg_runtime.launch.launch import Launch
-from mcpagg_runtime.processes.spawning import Spawned, spawn
+from mcpagg_runtime.processes.spawning import SpawnedProcess, spawn
 from mcpagg_runtime.start import embedded
 from mcpagg_runtime.stdio.supervisor import Supervisor
 
@@ -26,7 +26,7 @@ def launch(*argv: str, **env: str) -> Launch:
     return Launch([*argv], {**os.environ, **env}, None, {})
 
 
-def said(spawned: Spawned) -> str:
+def said(spawned: SpawnedProcess) -> str:
     """Return all that a process says on standard output, and let it go."""
     with os.fdopen(os.dup(spawned.pipes[1])) as output:
         text = output.read()
@@ -118,6 +118,6 @@ def test_a_process_that_nobody_looks_after_is_ended_and_its_pipes_are_closed() -
 
 
 def test_a_descriptor_is_kept_for_what_reports_that_there_are_too_many() -> None:
-    supervisors: list[Any] = [Supervisor(cast("Any", None), folder) for folder in ("a", "b")]
+    supervisors = [Supervisor(Mock(), folder) for folder in ("a", "b")]
     [spare] = embedded.SPARE
     assert os.path.samestat(os.fstat(spare), os.stat(os.devnull)), supervisors

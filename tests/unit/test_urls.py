@@ -10,7 +10,7 @@ from configs import read
 
 from mcpagg.passes.environment.environment import check_environment
 from mcpagg.problems import EnvironmentFault
-from mcpagg_runtime.launch.launch import prepare
+from mcpagg_runtime.launch.launch import Launches
 from mcpagg_runtime.launch.urls import filled_url, resolve_url
 from mcpagg_runtime.launch.variables import BadUrl, MissingVariable
 from mcpagg_runtime.remote.connections import Address
@@ -149,6 +149,7 @@ def test_compiling_refuses_what_a_start_would_and_warns_of_what_is_encoded(tmp_p
 
 def test_what_a_start_shows_of_an_encoded_value_has_no_part_of_it() -> None:
     row = {"url": "https://h.example/${KEY}/mcp", "transport": "streamable-http"}
-    launch = prepare("a", {"a": row}, {"KEY": "s3cret/with=odd characters"}, "/")
+    environ = {"KEY": "s3cret/with=odd characters"}
+    launch = Launches({"a": row}, environ, "/").prepare("a")
     assert launch.redact(Address(launch.url).shown) == "https://h.example/${KEY}/mcp"
     assert urlsplit(launch.url).path.count("/") == 2

@@ -10,7 +10,7 @@ import pytest
 from wire import TIMEOUT
 
 from mcpagg_runtime.processes import writer as write_queue
-from mcpagg_runtime.processes.polling import hung_up
+from mcpagg_runtime.processes.polling import writer_closed
 from mcpagg_runtime.processes.writer import Writer
 
 BOUND = 1 << 20
@@ -90,11 +90,11 @@ def test_what_overflows_is_reported_once_and_ends_the_sending(
     reports: list[int] = []
     came = threading.Event()
 
-    def overflowed(waiting: int) -> None:
+    def on_overflow(waiting: int) -> None:
         reports.append(waiting)
         came.set()
 
-    out = Writer(pipe[1], private=True, overflowed=overflowed)
+    out = Writer(pipe[1], private=True, on_overflow=on_overflow)
     for size in (5 * BOUND, *[BOUND] * lines):
         out.send(line(b"x", size))
     assert not out.broken
@@ -111,14 +111,14 @@ def test_what_overflows_is_reported_once_and_ends_the_sending(
 
 def test_whoever_waits_is_let_go_when_the_peer_is_gone(pipe: tuple[int, int]) -> None:
     read_end, write_end = os.pipe()
-    broke = threading.Event()
-    out = Writer(write_end, private=True, broke=broke.set)
+    on_broken = threading.Event()
+    out = Writer(write_end, private=True, on_broken=on_broken.set)
     for _ in range(4):  # the pipe itself may hold one of them
         out.send(line(b"x", BOUND))
     assert not out.has_room()
     os.close(read_end)
     assert out.has_room(TIMEOUT)
-    assert broke.wait(TIMEOUT)
+    assert on_broken.wait(TIMEOUT)
     assert out.flush(TIMEOUT)
     out.close()
 
@@ -126,9 +126,9 @@ def test_whoever_waits_is_let_go_when_the_peer_is_gone(pipe: tuple[int, int]) ->
 def test_a_pipe_tells_that_its_writer_is_gone_before_it_is_read() -> None:
     read_end, write_end = os.pipe()
     os.write(write_end, b"left")
-    assert not hung_up(read_end)
+    assert not writer_closed(read_end)
     os.close(write_end)
-    assert hung_up(read_end)
+    assert writer_closed(read_end)
     assert os.read(read_end, 10) == b"left"
     os.close(read_end)
 
@@ -137,7 +137,7 @@ def test_the_memory_of_a_large_line_is_returned_once_it_is_written(
     pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     returned = threading.Event()
-    monkeypatch.setattr(write_queue, "RETURNED", BOUND)
+    monkeypatch.setattr(write_queue, "RETURNED_BYTES", BOUND)
     monkeypatch.setattr(write_queue, "return_memory", returned.set)
     out = Writer(pipe[1], private=True)
     out.send(line(b"a", 3 * BOUND))

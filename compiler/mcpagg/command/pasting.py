@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from mcpagg.clients import users_place
 from mcpagg.passes.environment.programs import find_package
 from mcpagg_runtime.launch.launch import BASIC_VARIABLES
-from mcpagg_runtime.launch.needs import unset
+from mcpagg_runtime.launch.needs import missing_variables
 from mcpagg_runtime.launch.platforms import WINDOWS
 from mcpagg_runtime.tool.desktop import (
     Lookup,
@@ -141,7 +141,11 @@ def start_of(
     folder = str(file.absolute().parent)
     environ = _without_uvx(environ)
     basic = {key: value for key, value in environ.items() if key in BASIC_VARIABLES}
-    missing = [pair for server in unset(rows, basic, folder).values() for pair in server.missing]
+    missing = [
+        pair
+        for server in missing_variables(rows, basic, folder).values()
+        for pair in server.missing
+    ]
     programs = lookups(rows, environ, folder, minimal)
     argv = [_python(environ), "-I", str(file.absolute())]
     needs = sorted({variable for _, variable in missing})

@@ -21,7 +21,7 @@ from mcpagg_runtime.messages.protocol import (
     VERSION_KEY,
 )
 from mcpagg_runtime.plan.addresses import Addresses, uris_of
-from mcpagg_runtime.start.greeting import introduction, list_result
+from mcpagg_runtime.start.greeting import initialize_result, list_result
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
@@ -105,7 +105,9 @@ class Answers:
         if method == "initialize":
             client.introduce(message)
             plan = self.plan
-            about = introduction(client.version, plan.capabilities, plan.info, plan.instructions)
+            about = initialize_result(
+                client.version, plan.capabilities, plan.info, plan.instructions
+            )
             return result(identifier, about)
         if method == "ping":
             return result(identifier, "{}")
@@ -117,7 +119,7 @@ class Answers:
             refusal = error(INVALID_PARAMS, "Unknown cursor: the list has one page")
             return failure(message.id_text, refusal)
         catalogue = self._lists[message.method or ""]
-        told = self.addresses().told if self._hands_out(catalogue) else None
+        told = self.addresses().exposed_uri if self._hands_out(catalogue) else None
         member, texts = catalogue.kind.member, catalogue.texts(client, told)
         if not client.is_modern:
             return result(message.id_text, list_result(member, texts))

@@ -22,8 +22,8 @@ from mcpagg_runtime.messages.protocol import (
 from mcpagg_runtime.start.greeting import (
     LEGACY_VERSIONS,
     RELAYED,
+    negotiated_version,
     spelling_for,
-    spoken,
 )
 from mcpagg_runtime.start.values import quote
 
@@ -128,7 +128,7 @@ class Client:
 
     def introduce(self, message: Message) -> None:
         """Note what the client says about itself in its `initialize`."""
-        self.version = spoken(message.params.get("protocolVersion"))
+        self.version = negotiated_version(message.params.get("protocolVersion"))
         text = message.params_text
         given, _ = members(text)
         self._present(text, given.get("clientInfo"), given.get("capabilities"))

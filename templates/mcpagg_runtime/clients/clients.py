@@ -21,7 +21,7 @@ from mcpagg_runtime.messages.protocol import (
     SERVER_MARK,
     TASKS,
 )
-from mcpagg_runtime.plan.uri_templates import lies_in
+from mcpagg_runtime.plan.uri_templates import is_within
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class Clients:
 def _watches(client: Client, server: str, uri: Any) -> bool:
     """Whether a client gets updates of a resource from a server, or of what it lies within."""
     watched = [one for owner, one in client.watched.values() if owner == server]
-    return type(uri) is str and any(lies_in(uri, one) for one in watched)
+    return type(uri) is str and any(is_within(uri, one) for one in watched)
 
 
 def inability(client: Client, message: Message) -> str:

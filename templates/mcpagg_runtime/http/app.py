@@ -1,4 +1,4 @@
-"""The ASGI application: what each path is for, its start and its end.
+"""The ASGI application: its paths, its start and its end.
 
 https://asgi.readthedocs.io/en/latest/specs
 """
@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.http.access import BadSetting, Guard, Settings, preflight
 from mcpagg_runtime.http.bridge import Bridge, CannotStart
 from mcpagg_runtime.http.endpoints import POST_PATH, STREAM_PATH, Endpoints, Stateless
-from mcpagg_runtime.http.exchange import Exchange, Gone, Refused
+from mcpagg_runtime.http.exchange import Disconnected, Exchange, Refused
 from mcpagg_runtime.http.sessions import Sessions
 from mcpagg_runtime.launch.platforms import own_folder
 from mcpagg_runtime.messages.jsontext import obj
 from mcpagg_runtime.messages.printable import where
 from mcpagg_runtime.messages.protocol import INTERNAL_ERROR
 from mcpagg_runtime.plan.plan import Plan
-from mcpagg_runtime.start.opening import ENDING, LOG_DIRECTORY
+from mcpagg_runtime.start.handover import ENDING, LOG_DIRECTORY
 from mcpagg_runtime.start.values import quote
 from mcpagg_runtime.stdio.log_file import open_log
-from mcpagg_runtime.stdio.standard import complain
+from mcpagg_runtime.stdio.standard import print_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -37,30 +37,29 @@ if TYPE_CHECKING:
     from mcpagg_runtime.stdio.engine import Log
 
 HEALTH_PATH = "/health"
-# How often it is looked which sessions are idle.
-LOOK_AFTER_SECONDS = 60.0
-# How long, at the end, answers that are owed are waited for.
+# How often idle sessions are looked for.
+MAINTENANCE_SECONDS = 60.0
+# How long, at the end, pending answers are waited for.
 GRACE_SECONDS = 5.0
 GOODBYE = "the server is stopping"
 
 
-# The application by the emitted file and the event loop that calls it: neither locks nor clients
-# outlast their loop.
+# The applications by emitted file and event loop: locks and clients belong to one loop.
 _APPLICATIONS: dict[tuple[str, asyncio.AbstractEventLoop], HttpApp] = {}
 
 
 async def serve_asgi(
     tables: Mapping[str, Any], file: str, scope: Scope, receive: Receive, send: Send
 ) -> None:
-    """Be the ASGI application of an emitted file, which is `file`, with these tables."""
+    """The ASGI application of the emitted file `file`, with these tables."""
     try:
         app = application(tables, file, begins=scope["type"] == "lifespan")
     except BadSetting as problem:
-        complain(f"{tables['name']}: {problem}")
+        print_error(f"{tables['name']}: {problem}")
         if scope["type"] == "lifespan":
             await receive()
             await send({"type": "lifespan.startup.failed", "message": str(problem)})
-            raise  # some wait for the end of a lifespan that began
+            raise  # some servers wait for the end of the lifespan
         if scope["type"] == "http":
             refusal = Refused(503, f"The server cannot start: {problem}")
             await Exchange(scope, receive, send, 0).respond(refusal.status, refusal.body)
@@ -69,7 +68,7 @@ async def serve_asgi(
 
 
 def application(tables: Mapping[str, Any], file: str, *, begins: bool) -> HttpApp:
-    """Return the application of this event loop; one that ends is given to no new lifespan.
+    """Return the application of this event loop; make one if there is none, or it is stopping.
 
     Raises:
         BadSetting: a setting cannot be used, or this is no loop of asyncio.
@@ -104,11 +103,11 @@ def _log_of(plan: Plan) -> Log | None:
 
 
 class HttpApp:
-    """One life of a proxy, to be called by an ASGI server with each request.
+    """A proxy over HTTP, called by an ASGI server with each request.
 
-    It starts with the first event that it gets, be it that of a lifespan or a request: not every
-    ASGI server has lifespans, and an application that mounts another keeps its own to itself. It
-    ends with its lifespan, else before a signal is handed on, at the latest with its event loop.
+    It starts with the first event, of a lifespan or a request: not every ASGI server has lifespans,
+    and an application that mounts this one may not pass its own on. It ends with its lifespan, or
+    with a signal, at the latest with its event loop.
     """
 
     def __init__(
@@ -117,41 +116,43 @@ class HttpApp:
         folder: str,
         settings: Settings,
         log: Log | None = None,
-        emptied: Callable[[], None] = lambda: None,
+        on_last_client_left: Callable[[], None] = lambda: None,
     ) -> None:
-        """`emptied` is called when the last client has left a proxy that ends with its clients."""
+        """`on_last_client_left` is called if the proxy ends with its last client."""
         self._plan = plan
         self._folder = folder
         self._settings = settings
-        self._emptied = emptied if settings.ends_with_clients else lambda: None
+        self._on_last_client_left = (
+            on_last_client_left if settings.ends_with_clients else lambda: None
+        )
         self._log = log
         self._guard = Guard(settings)
-        self._open = 0
+        self._active = 0
         """How many requests are being answered."""
         self.stopping = False
         self._has_lifespan = False
         self._handlers: dict[int, Any] = {}
-        """{signal: who handled it before}."""
+        """{signal: the handler before ours}."""
         self._stopped = asyncio.Event()
         self._idle = asyncio.Event()
         """Set while no request is being answered."""
         self._idle.set()
-        self._served: _Served | None = None
+        self._service: _Service | None = None
         self._starting = asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or live a life."""
+        """Handle an ASGI scope: a request, or the lifespan."""
         if scope["type"] == "lifespan":
-            await self._live(receive, send)
+            await self._run_lifespan(receive, send)
         elif scope["type"] == "http":
             exchange = Exchange(scope, receive, send, self._settings.maximum_body)
-            await self._answer(exchange)
+            await self._respond(exchange)
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1003})
 
-    # Its life
+    # Start and end
 
-    async def _live(self, receive: Receive, send: Send) -> None:
+    async def _run_lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
         self._has_lifespan = True
         try:
@@ -164,34 +165,36 @@ class HttpApp:
         await self.stop()
         await send({"type": "lifespan.shutdown.complete"})
 
-    async def start(self) -> _Served:
-        """Be ready for requests.
+    async def start(self) -> _Service:
+        """Start serving, if it has not started.
 
         Raises:
             CannotStart: see `start_fault`.
         """
         async with self._starting:
-            if self._served is None:
+            if self._service is None:
                 bridge = Bridge(self._plan, self._folder, self._log)
-                self._served = _Served(bridge, self._emptied)
-                self._heed_signals()
-            return self._served
+                self._service = _Service(bridge, self._on_last_client_left)
+                self._handle_signals()
+            return self._service
 
-    def _heed_signals(self) -> None:
-        """Begin to stop with the signal that ends the ASGI server.
+    def _handle_signals(self) -> None:
+        """Stop on a signal that ends the ASGI server.
 
-        Such servers tell an application only when all its answers are complete, and a stream never
-        is. What they do on a signal they do all the same. Where nobody will tell, that waits for
-        the end of our servers, as the process may be gone at once when it goes on.
+        ASGI servers wait for all responses before they end the lifespan, and a stream of events
+        never ends by itself. The earlier handler of the signal is called as well: at once if there
+        is a lifespan, else when our servers have ended, since it may end the process.
         """
         if threading.current_thread() is not threading.main_thread():
             return
         loop = asyncio.get_running_loop()
 
-        def heed(number: int, frame: Any) -> None:
+        def on_signal(number: int, frame: Any) -> None:
             handler = self._handlers[number]
             is_handled = callable(handler)
-            then = partial(handler, number, frame) if is_handled else partial(_die_of, number)
+            then = (
+                partial(handler, number, frame) if is_handled else partial(_default_action, number)
+            )
             if not (self.stopping or loop.is_closed()):
                 if not (self._has_lifespan and is_handled):
                     loop.call_soon_threadsafe(self._stop_before, then)
@@ -203,12 +206,12 @@ class HttpApp:
             handler = signal.getsignal(number)
             if callable(handler) or handler is signal.SIG_DFL:
                 self._handlers[number] = handler
-                signal.signal(number, heed)
-        self._heed = heed
+                signal.signal(number, on_signal)
+        self._handler = on_signal
 
-    def _heed_no_signals(self) -> None:
+    def _restore_signals(self) -> None:
         for number, handler in self._handlers.items():
-            if signal.getsignal(number) is self._heed:
+            if signal.getsignal(number) is self._handler:
                 signal.signal(number, handler)
 
     def _stop_before(self, then: Callable[[], object]) -> None:
@@ -217,108 +220,108 @@ class HttpApp:
         self._last.add_done_callback(lambda _: then())
 
     def begin_to_stop(self) -> None:
-        """Refuse new requests, answer what is owed, and end streams; returns at once."""
+        """Refuse new requests, finish pending ones, and end streams; returns at once."""
         if not self.stopping:
             self.stopping = True
-            self._ending = asyncio.ensure_future(self._wind_down())
+            self._ending = asyncio.ensure_future(self._drain())
 
-    async def _wind_down(self) -> None:
-        if self._served is None:
+    async def _drain(self) -> None:
+        if self._service is None:
             self._stopped.set()
             return
-        served = self._served
-        await served.bridge.end_subscriptions()
-        for session in served.sessions:
-            session.part(GOODBYE)
+        service = self._service
+        await service.bridge.end_subscriptions()
+        for session in service.sessions:
+            session.drain(GOODBYE)
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._idle.wait(), GRACE_SECONDS)
-        for session in served.sessions:
-            await served.sessions.end(session, GOODBYE)
-        served.stateless.end(GOODBYE)
+        for session in service.sessions:
+            await service.sessions.end(session, GOODBYE)
+        service.stateless.end(GOODBYE)
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._idle.wait(), GRACE_SECONDS)
         self._stopped.set()
 
     async def stop(self) -> None:
-        """End everything; returns when no server is left."""
+        """End everything; returns when all servers have ended."""
         self.begin_to_stop()
         await self._stopped.wait()
-        if self._served is not None:
-            served, self._served = self._served, None
-            await served.close()
-            self._heed_no_signals()
+        if self._service is not None:
+            service, self._service = self._service, None
+            await service.close()
+            self._restore_signals()
 
     # Requests
 
-    async def _answer(self, exchange: Exchange) -> None:
+    async def _respond(self, exchange: Exchange) -> None:
         began = monotonic()
-        self._open += 1
+        self._active += 1
         self._idle.clear()
         try:
-            await self._carry_out(exchange)
-        except Gone:
+            await self._handle(exchange)
+        except Disconnected:
             pass
         except Refused as refusal:
             await self._refuse(exchange, refusal)
         except Exception as fault:
-            complain(f"{self._plan.name}: internal fault: {where(fault)}")
+            print_error(f"{self._plan.name}: internal fault: {where(fault)}")
             text = f"Internal fault: {where(fault)}"
             await self._refuse(exchange, Refused(500, text, INTERNAL_ERROR))
         finally:
-            self._open -= 1
-            if not self._open:
+            self._active -= 1
+            if not self._active:
                 self._idle.set()
             if self._log is not None and self._settings.is_verbose:
-                self._note(self._log, exchange, monotonic() - began)
+                self._log_request(self._log, exchange, monotonic() - began)
 
     async def _refuse(self, exchange: Exchange, refusal: Refused) -> None:
-        """Say why a request is not carried out, if its answer has not begun."""
+        """Respond with a refusal, unless the response has begun."""
         if not exchange.status:
-            with suppress(Gone):
+            with suppress(Disconnected):
                 await exchange.respond(refusal.status, refusal.body, refusal.headers)
 
-    async def _carry_out(self, exchange: Exchange) -> None:
+    async def _handle(self, exchange: Exchange) -> None:
         self._guard.check_origin(exchange)
         if exchange.method == "OPTIONS":
             await exchange.respond(204, headers=preflight(exchange))
             return
         if exchange.path == HEALTH_PATH:
-            await self._tell_health(exchange)
+            await self._respond_health(exchange)
             return
         self._guard.check_token(exchange)
         if self.stopping:
             headers = {"retry-after": "1", "connection": "close"}
             raise Refused(503, "The server is stopping", headers=headers)
         try:
-            await self._route(exchange, self._served or await self.start())
+            await self._route(exchange, self._service or await self.start())
         except CannotStart as problem:
             raise Refused(503, f"The server cannot start: {problem}") from None
 
-    async def _route(self, exchange: Exchange, served: _Served) -> None:
+    async def _route(self, exchange: Exchange, service: _Service) -> None:
         is_mounted_there = bool(exchange.root) and exchange.path == "/"
         if exchange.path == self._settings.path or is_mounted_there:
-            await served.endpoints.answer(exchange)
+            await service.endpoints.answer(exchange)
         elif exchange.path in (STREAM_PATH, POST_PATH):
-            await served.endpoints.answer_older(exchange)
+            await service.endpoints.answer_sse(exchange)
         else:
             raise Refused(404, f"The endpoint is {exchange.root}{self._settings.path}")
 
-    async def _tell_health(self, exchange: Exchange) -> None:
-        """Tell whether it serves; whoever may use the servers sees their states as well."""
+    async def _respond_health(self, exchange: Exchange) -> None:
+        """Respond with the status; an authorized client gets the states of the servers as well."""
         about = {"status": quote("stopping" if self.stopping else "ok")}
-        if self._served is not None and self._guard.is_open_to(exchange):
+        if self._service is not None and self._guard.is_authorized(exchange):
             states = {
                 profile: obj({name: quote(state) for name, state in servers.items()})
-                for profile, servers in self._served.bridge.states().items()
+                for profile, servers in self._service.bridge.states().items()
             }
             about["servers"] = states.pop(None)
             if profiles := {name: text for name, text in states.items() if name is not None}:
                 about["profiles"] = obj(profiles)
-            about["sessions"] = str(len(self._served.sessions))
+            about["sessions"] = str(len(self._service.sessions))
         await exchange.respond(503 if self.stopping else 200, obj(about).encode())
 
-    def _note(self, log: Log, exchange: Exchange, seconds: float) -> None:
-        """Log a line about a request: nothing that may be a secret."""
+    def _log_request(self, log: Log, exchange: Exchange, seconds: float) -> None:
+        """Log a line about a request, without anything that may be a secret."""
         line = obj(
             time=f"{time():.3f}",
             method=quote(exchange.method),
@@ -329,34 +332,33 @@ class HttpApp:
         log.send(line.encode("ascii") + b"\n")
 
 
-def _die_of(number: int) -> None:
-    """Do what the system does on a signal that nobody handles."""
+def _default_action(number: int) -> None:
+    """Take the default action of a signal."""
     signal.signal(number, signal.SIG_DFL)
     signal.raise_signal(number)
 
 
-class _Served:
-    """What serves requests, from the start to the end."""
+class _Service:
+    """What serves requests between start and end."""
 
-    def __init__(self, bridge: Bridge, emptied: Callable[[], None]) -> None:
+    def __init__(self, bridge: Bridge, on_last_client_left: Callable[[], None]) -> None:
         self.bridge = bridge
         self.sessions = Sessions(bridge)
         self.stateless = Stateless(bridge)
-        self.endpoints = Endpoints(bridge, self.sessions, self.stateless, emptied)
+        self.endpoints = Endpoints(bridge, self.sessions, self.stateless, on_last_client_left)
         self._over = asyncio.Event()
-        self._looking_after = asyncio.ensure_future(self._look_after())
+        self._maintenance = asyncio.ensure_future(self._maintain())
 
-    async def _look_after(self) -> None:
-        """End idle sessions; all servers in the end, or when the event loop cancels its tasks."""
+    async def _maintain(self) -> None:
+        """End idle sessions now and then; at the end, or when cancelled, end all servers."""
         try:
             while not self._over.is_set():
                 with suppress(asyncio.TimeoutError):
-                    await asyncio.wait_for(self._over.wait(), LOOK_AFTER_SECONDS)
+                    await asyncio.wait_for(self._over.wait(), MAINTENANCE_SECONDS)
                 await self.sessions.end_idle()
         finally:
             await self.bridge.close()
 
     async def close(self) -> None:
-        """End all servers."""
         self._over.set()
-        await self._looking_after
+        await self._maintenance

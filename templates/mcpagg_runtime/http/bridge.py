@@ -1,4 +1,4 @@
-"""The way from the event loop to the engine and back: neither waits for the other."""
+"""Connects the event loop with the engine; neither waits for the other."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     Receive = Callable[[Message], None]
     Result = TypeVar("Result")
 
-# The engine takes one event at a time: more threads would only wait for its lock.
+# The engine handles one event at a time: more threads would only wait for its lock.
 THREADS = 4
-# A body of so many bytes is read at once; to read a larger one would hold up the loop.
+# A larger body is parsed in a thread, since it would hold up the loop.
 SMALL_BODY = 1 << 16
-# The capabilities that servers see: what the proxy can pass on, whoever calls. Roots are
-# left out: a server asks for them once, so those of one client would count for all of them.
+# The capabilities that servers see: what the proxy can pass on, whichever client calls. Roots are
+# left out: a server requests them once, so those of one client would count for all.
 _SHARED = obj(
     sampling="{}",
     elicitation='{"form":{},"url":{}}',
@@ -44,22 +44,20 @@ _SHARED = obj(
 
 
 class CannotStart(Exception):
-    """Raised for a proxy that lacks something that it needs; what, has been said."""
+    """Raised for a proxy that lacks something it needs; what that is was reported."""
 
 
 class Bridge:
     """The engine behind all clients, used from the event loop.
 
-    Where the config has profiles, there is one engine for each that a client has had: the others
-    do not exist for it, so its servers are its own.
+    If the config has profiles, each profile has an engine, and servers, of its own.
 
-    What takes the lock of an engine runs in threads. What it says to a client is handed to the
-    loop, which it does not wait for: how much may wait for a client is bounded there, see
-    `Outgoing`.
+    What takes the lock of an engine runs in threads. Messages to clients are passed to the loop
+    without waiting; how much may wait for a client is bounded there, see `ResponseWriter`.
     """
 
     def __init__(self, plan: Plan, folder: str, log: Log | None = None) -> None:
-        """Be ready for clients.
+        """Make the engine for clients without a profile.
 
         Raises:
             CannotStart: see `start_fault`.
@@ -68,24 +66,24 @@ class Bridge:
         self._folder = folder
         self._log = log
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="mcpagg-http")
-        # It is never connected: what a server asks outside of a client's call is asked of nobody.
+        # It is never connected: a server's request outside of a client's call goes to no client.
         self._audience = Client("spec")
         self._audience.introduce(request(0, "initialize", obj(capabilities=_SHARED)))
-        self._served: dict[str | None, tuple[Answers, Engine]] = {}
-        """By profile, None for who has none."""
+        self._services: dict[str | None, tuple[Answers, Engine]] = {}
+        """By profile, None for none."""
         self._receivers: dict[Client, Receive] = {}
-        """Clients that have said nothing yet."""
+        """Clients from which no message has come yet."""
         self._connected: dict[Client, tuple[Engine, asyncio.Future[None]]] = {}
-        """The engine of each other client, and when it has taken the first messages."""
-        self._serving(None)
+        """The engine of each other client; the future is done once it has the first messages."""
+        self._service_for(None)
 
-    def _serving(self, profile: str | None) -> tuple[Answers, Engine]:
-        """Return what serves a profile.
+    def _service_for(self, profile: str | None) -> tuple[Answers, Engine]:
+        """Return the answers and the engine of a profile.
 
         Raises:
             CannotStart: see `start_fault`.
         """
-        if profile not in self._served:
+        if profile not in self._services:
             plan = self._plan
             if plan.profiles:
                 plan = narrowed(plan, profile)
@@ -93,34 +91,34 @@ class Bridge:
             if start_fault(answers, self._folder):
                 raise CannotStart("why is on its standard error")
             engine = Engine(answers, self._folder, self._log)
-            self._served[profile] = answers, engine
-        return self._served[profile]
+            self._services[profile] = answers, engine
+        return self._services[profile]
 
-    def _serving_sender(self, message: Message) -> tuple[Answers, Engine]:
-        """Return what serves the client that begins with this message."""
+    def _service_of(self, message: Message) -> tuple[Answers, Engine]:
+        """Return the answers and the engine for the client whose first message this is."""
         if not self._plan.profiles:
-            return self._serving(None)
-        return self._serving(profile_for(self._plan, client_name(message)))
+            return self._service_for(None)
+        return self._service_for(profile_for(self._plan, client_name(message)))
 
     def tool(self, message: Message, name: str) -> Item | None:
         """Return the tool of this name, as the sender of a message knows it."""
-        return self._serving_sender(message)[0].catalogues["tools"].find(name)
+        return self._service_of(message)[0].catalogues["tools"].find(name)
 
     def client(self, receive: Receive) -> Client:
-        """Return a new client; what it is sent is given to `receive`, in the loop."""
+        """Return a new client; messages to it are passed to `receive`, in the loop."""
         client = Client(self._plan.options.names)
         client.audience = self._audience
         self._receivers[client] = receive
         return client
 
-    async def take(self, client: Client, messages: list[Message]) -> None:
-        """Take messages of a client; its first one says who it is.
+    async def forward(self, client: Client, messages: list[Message]) -> None:
+        """Pass messages of a client to the engine; the first one says who it is.
 
         Raises:
             CannotStart: see `start_fault`.
         """
         if client not in self._connected:
-            _, engine = self._serving_sender(messages[0])
+            _, engine = self._service_of(messages[0])
             sink = _Sink(asyncio.get_running_loop(), self._receivers.pop(client))
 
             def begin() -> None:
@@ -136,21 +134,21 @@ class Bridge:
         await self._run_in_thread(engine.take, client, [*messages])
 
     async def attend(self, client: Client, identifiers: list[str]) -> None:
-        """Say that the answers to these requests of a client are read, given as JSON texts."""
-        await self._tell(client, lambda core: core.attend(client, identifiers))
+        """Note that the client reads the answers to these requests; ids are JSON texts."""
+        await self._bring(client, lambda core: core.attend(client, identifiers))
 
     async def unattend(self, client: Client, identifiers: list[str]) -> None:
-        """Say that nobody reads the answers to these requests at present."""
-        await self._tell(client, lambda core: core.unattend(client, identifiers))
+        """Note that the client does not read the answers to these requests at present."""
+        await self._bring(client, lambda core: core.unattend(client, identifiers))
 
-    async def _tell(self, client: Client, event: Callable[[Core], list[Action]]) -> None:
+    async def _bring(self, client: Client, event: Callable[[Core], list[Action]]) -> None:
         if client in self._connected:
             engine, begun = self._connected[client]
             await begun
             await self._run_in_thread(engine.attempt, event)
 
     async def disconnect(self, client: Client) -> None:
-        """Let a client go, with all that it asked for."""
+        """Disconnect a client and cancel its requests."""
         self._receivers.pop(client, None)
         if client in self._connected:
             engine, begun = self._connected.pop(client)
@@ -158,9 +156,9 @@ class Bridge:
             await self._run_in_thread(engine.disconnect, client)
 
     async def read(self, body: bytes) -> list[Message | Malformed]:
-        """Read the message of a body, or those of a batch; what is none stands as its fault.
+        """Parse the message of a body, or those of a batch; one that is malformed is a fault.
 
-        Between its members, JSON may have line ends, which no line on a pipe may have.
+        JSON may have line ends between its members, which the reader of lines does not accept.
         """
         line = body.replace(b"\r", b" ").replace(b"\n", b" ")
         if len(line) < SMALL_BODY:
@@ -170,18 +168,18 @@ class Bridge:
     def states(self) -> dict[str | None, dict[str, str]]:
         """Return the state of each server, by profile."""
         return {
-            profile: {name: one.state for name, one in engine.core.router.servers.items()}
-            for profile, (_, engine) in self._served.items()
+            profile: {name: server.state for name, server in engine.core.router.servers.items()}
+            for profile, (_, engine) in self._services.items()
         }
 
     async def end_subscriptions(self) -> None:
-        """Tell modern clients that there will be no more news."""
-        for _, engine in self._served.values():
+        """End the subscriptions of modern clients."""
+        for _, engine in self._services.values():
             await self._run_in_thread(engine.end_subscriptions)
 
     async def close(self) -> None:
-        """End all servers; returns when none is left."""
-        closing = [self._run_in_thread(engine.close) for _, engine in self._served.values()]
+        """End all servers; returns when that is done."""
+        closing = [self._run_in_thread(engine.close) for _, engine in self._services.values()]
         await asyncio.gather(*closing)
         self._threads.shutdown(wait=False)
 
@@ -190,7 +188,7 @@ class Bridge:
 
 
 class _Sink:
-    """Hands what the engine says to a client to the event loop."""
+    """Passes messages of the engine for a client to the event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, receive: Receive) -> None:
         self._loop = loop
@@ -199,12 +197,12 @@ class _Sink:
     def send(self, *messages: Message) -> None:
         """Take messages, in any thread."""
         for message in messages:
-            message.line()  # printed here, and not in the loop
+            message.line()  # serialized here, not in the loop
             try:
                 self._loop.call_soon_threadsafe(self._receive, message)
             except RuntimeError:
-                return  # the loop has ended: so has the client's connection
+                return  # the loop has ended, and with it the client's connection
 
     def has_room(self, _seconds: float = 0.0) -> bool:
-        """Return that it has: a client that does not read holds up no server that others share."""
+        """Return True: a client that does not read must not hold up servers that others share."""
         return True

@@ -12,8 +12,14 @@ from urllib.parse import parse_qs
 from urllib.parse import quote as encode
 
 from mcpagg_runtime.http.exchange import EVENTS, JSON, Refused
-from mcpagg_runtime.http.outgoing import KEEP_ALIVE_SECONDS, Outgoing, event
-from mcpagg_runtime.http.streams import MAXIMUM_REPLAY_BYTES, PRIMED_VERSION, lost
+from mcpagg_runtime.http.streams import (
+    KEEP_ALIVE_SECONDS,
+    MAXIMUM_REPLAY_BYTES,
+    PRIMED_VERSION,
+    ResponseWriter,
+    event,
+    failed_answer,
+)
 from mcpagg_runtime.messages.jsontext import Malformed, NotAnObject, obj
 from mcpagg_runtime.messages.param_headers import MARK, mismatch
 from mcpagg_runtime.messages.protocol import (
@@ -47,33 +53,37 @@ STREAM_PATH, POST_PATH = "/sse", "/messages"
 SESSION_HEADER = "mcp-session-id"
 VERSION_HEADER = "mcp-protocol-version"
 LAST_EVENT_HEADER = "last-event-id"
-# A call that takes longer is answered by a stream, where its client can fetch the answer again.
+# A call that takes longer is answered by a stream, if its client can resume that.
 STREAM_AFTER_SECONDS = 0.1
 STATUS_OF = {
     METHOD_NOT_FOUND: 404,
     **dict.fromkeys((PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS), 400),
     **dict.fromkeys((HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION), 400),
 }
-"""The HTTP status that goes with the code of an error; with all others, 200."""
+"""The HTTP status for the code of an error; for all others, 200."""
 
 
 class Endpoints:
-    """Answers requests to these paths: those of sessions here, those without by `Stateless`."""
+    """Responds to requests to these paths; modern requests are left to `Stateless`."""
 
     def __init__(
-        self, bridge: Bridge, sessions: Sessions, stateless: Stateless, emptied: Callable[[], None]
+        self,
+        bridge: Bridge,
+        sessions: Sessions,
+        stateless: Stateless,
+        on_last_client_left: Callable[[], None],
     ) -> None:
-        """`emptied` is called when a stream of HTTP+SSE has ended, and no session is left."""
+        """`on_last_client_left` is called when a stream of HTTP+SSE ends and no session is left."""
         self._bridge = bridge
         self._sessions = sessions
         self._stateless = stateless
-        self._emptied = emptied
+        self._on_last_client_left = on_last_client_left
 
     async def answer(self, exchange: Exchange) -> None:
-        """Answer a request to the endpoint of streamable HTTP.
+        """Respond to a request to the endpoint of streamable HTTP.
 
         Raises:
-            Refused: it is not carried out.
+            Refused: the request is refused.
         """
         version = exchange.header(VERSION_HEADER)
         legacy = version in ("", *LEGACY_VERSIONS)
@@ -84,7 +94,7 @@ class Endpoints:
             await self._sessions.end(self._sessions.find(exchange.header(SESSION_HEADER)))
             await exchange.respond(204)
         else:
-            messages, batch = await self._posted(exchange)
+            messages, batch = await self._read_post(exchange)
             first = messages[0]
             enveloped = first.method != "initialize" and first.is_enveloped
             if not legacy or (enveloped and not version):
@@ -98,7 +108,7 @@ class Endpoints:
         if any(message.method == "initialize" for message in requests):
             if batch:
                 raise Refused(400, "initialize does not stand in a batch")
-            # It begins a session, whatever old one the client names.
+            # It begins a session, even if the client names an old one.
             session = await self._sessions.open(MAXIMUM_REPLAY_BYTES)
             headers[SESSION_HEADER] = session.identifier
         else:
@@ -106,75 +116,75 @@ class Endpoints:
         if batch and session.client.version != BATCH_VERSION:
             raise Refused(400, f"Only version {BATCH_VERSION} has batches")
         if not requests:
-            await self._take(session, messages)
+            await self._forward(session, messages)
             await exchange.respond(202)
             return
-        outgoing = Outgoing(exchange, batch=batch)
-        stream = session.open_answer(outgoing, requests)
+        writer = ResponseWriter(exchange, batch=batch)
+        stream = session.open_answer(writer, requests)
         try:
-            await self._take(session, messages)
+            await self._forward(session, messages)
         except BaseException:
             session.forget(stream)
             raise
-        # Who names no type, or any, may well expect JSON.
+        # A client that accepts any type may expect JSON.
         resumes = session.client.version >= PRIMED_VERSION and EVENTS in exchange.header("accept")
         patience = STREAM_AFTER_SECONDS if resumes else KEEP_ALIVE_SECONDS
-        stayed = await self._write(session, stream, outgoing, headers, patience)
+        stayed = await self._write(session, stream, writer, headers, patience)
         if headers and not stayed:
             await self._sessions.end(session)  # its client does not know its id
 
-    async def _take(self, session: Session, messages: list[Message]) -> None:
-        """Take messages of a session; what it cancels is answered no more."""
-        messages = [*messages, *session.overtook(_requests(messages))]
-        await self._bridge.take(session.client, messages)
+    async def _forward(self, session: Session, messages: list[Message]) -> None:
+        """Forward messages of a session; pending requests that they cancel are answered."""
+        messages = [*messages, *session.early_cancellations(_requests(messages))]
+        await self._bridge.forward(session.client, messages)
         for message in messages:
             if message.method == CANCELLED:
                 session.cancel(message)
 
     async def _listen(self, exchange: Exchange) -> None:
-        """Open the stream of what a session is sent outside of answers, or one that broke off."""
+        """Open the standalone stream of a session, or resume a stream that broke."""
         _check_events(exchange)
         session = self._sessions.find(exchange.header(SESSION_HEADER))
         last = exchange.header(LAST_EVENT_HEADER)
-        outgoing = Outgoing(exchange, EVENTS)
-        stream = session.resume(outgoing, last) if last else session.open_news(outgoing)
-        await self._tell_attendance(session, stream)
-        await self._write(session, stream, outgoing, {SESSION_HEADER: session.identifier})
+        writer = ResponseWriter(exchange, EVENTS)
+        stream = session.resume(writer, last) if last else session.open_standalone(writer)
+        await self._report_attendance(session, stream)
+        await self._write(session, stream, writer, {SESSION_HEADER: session.identifier})
 
     async def _write(
         self,
         session: Session,
         stream: Stream,
-        outgoing: Outgoing,
+        writer: ResponseWriter,
         headers: Mapping[str, str],
         patience: float = KEEP_ALIVE_SECONDS,
     ) -> bool:
-        """Write a stream over a connection; return whether the client stayed until its end.
+        """Write a stream to a response; return whether the client stayed until its end.
 
-        A request whose connection broke goes on: only a cancellation ends it.
+        A request whose connection breaks goes on: only a cancellation ends it.
         """
-        stayed = await outgoing.write(headers, stream.opening(session.client.version), patience)
+        stayed = await writer.write(headers, stream.opening(session.client.version), patience)
         session.touch()
-        await self._tell_attendance(session, stream)
-        if outgoing.has_overflowed:
+        await self._report_attendance(session, stream)
+        if writer.has_overflowed:
             await self._sessions.end(session, "the client does not read")
         return stayed
 
-    async def _tell_attendance(self, session: Session, stream: Stream) -> None:
-        """Tell the engine whether somebody reads the answers that are owed in a stream."""
+    async def _report_attendance(self, session: Session, stream: Stream) -> None:
+        """Notify the engine whether the client reads the pending answers of a stream."""
         async with session.attending:
-            if owed := session.owed(stream):
+            if pending := session.pending(stream):
                 attended = stream.is_attended
                 tell = self._bridge.attend if attended else self._bridge.unattend
-                await tell(session.client, owed)
+                await tell(session.client, pending)
 
     # HTTP+SSE
 
-    async def answer_older(self, exchange: Exchange) -> None:
-        """Answer a request to one of the two paths of HTTP+SSE, where a session is a stream.
+    async def answer_sse(self, exchange: Exchange) -> None:
+        """Respond to a request to one of the two paths of HTTP+SSE, where a session is a stream.
 
         Raises:
-            Refused: it is not carried out.
+            Refused: the request is refused.
         """
         if exchange.path == STREAM_PATH:
             _check_method(exchange, ("GET",))
@@ -183,30 +193,30 @@ class Endpoints:
         _check_method(exchange, ("POST",))
         asked = parse_qs(exchange.query.decode("latin-1"))
         session = self._sessions.find(asked.get("session_id", [""])[0])
-        if not session.news.is_attended:
+        if not session.standalone.is_attended:
             raise Refused(404, "This session has no stream")
-        messages, _ = await self._posted(exchange)
-        session.expect(session.news, _requests(messages))
-        await self._take(session, messages)
+        messages, _ = await self._read_post(exchange)
+        session.add_pending(session.standalone, _requests(messages))
+        await self._forward(session, messages)
         await exchange.respond(202, b"Accepted", kind="text/plain")
 
     async def _stream(self, exchange: Exchange) -> None:
         _check_events(exchange)
         session = await self._sessions.open(replayed=0)
-        # The root is a decoded text, of any characters.
+        # The root is decoded, so it may hold any character.
         place = f"{encode(exchange.root)}{POST_PATH}?session_id={session.identifier}"
         try:
             opening = event("endpoint", place.encode("ascii"))
-            outgoing = Outgoing(exchange, EVENTS)
-            session.open_news(outgoing)
-            await outgoing.write({}, opening)
+            writer = ResponseWriter(exchange, EVENTS)
+            session.open_standalone(writer)
+            await writer.write({}, opening)
         finally:
             await self._sessions.end(session)
             if not self._sessions:
-                self._emptied()
+                self._on_last_client_left()
 
-    async def _posted(self, exchange: Exchange) -> tuple[list[Message], bool]:
-        """Read the messages of a POST; return whether they are a batch, too.
+    async def _read_post(self, exchange: Exchange) -> tuple[list[Message], bool]:
+        """Read the messages of a POST; also return whether they are a batch.
 
         Raises:
             Refused: they cannot be read.
@@ -234,48 +244,48 @@ class Endpoints:
 
 
 class Stateless:
-    """Answers modern requests: each POST is a client of its own, which leaves with its answer."""
+    """Responds to modern requests: each POST is a client of its own, until its response."""
 
     def __init__(self, bridge: Bridge) -> None:
         self._bridge = bridge
-        self._replies: dict[Outgoing, tuple[str, Callable[[Message], None]]] = {}
-        """{the answer under way: the JSON text of its id, what takes it}."""
+        self._replies: dict[ResponseWriter, tuple[str, Callable[[Message], None]]] = {}
+        """{the response: the JSON text of the request's id, what receives the answer}."""
 
     async def answer(self, exchange: Exchange, messages: list[Message], batch: bool) -> None:
-        """Answer a request.
+        """Respond to a request.
 
         Raises:
-            Refused: it is not carried out.
+            Refused: the request is refused.
         """
         message = messages[0]
         if batch or message.method is None:
             raise Refused(400, "The body is one request or notification")
         if message.id is None:
-            # None has a meaning here: whoever wants a call to end closes the stream of its answer.
+            # No notification has a meaning here: a client cancels a call by closing its response.
             _check_version(exchange.header(VERSION_HEADER), "null")
             await exchange.respond(202)
             return
         self._check(exchange, message)
-        reply = Outgoing(exchange)
+        reply = ResponseWriter(exchange)
 
-        def receive(said: Message) -> None:
-            reply.put(said)
-            if said.method is None:
+        def receive(message: Message) -> None:
+            reply.put(message)
+            if message.method is None:
                 reply.end()
 
         client = self._bridge.client(receive)
         self._replies[reply] = message.id_text, receive
         try:
-            await self._bridge.take(client, [message])
+            await self._bridge.forward(client, [message])
             await reply.write(status=lambda code: STATUS_OF.get(code, 200))
         finally:
             del self._replies[reply]
             await self._bridge.disconnect(client)
 
-    def end(self, word: str) -> None:
-        """Answer what is owed with an error that says why."""
+    def end(self, reason: str) -> None:
+        """Answer pending requests with an error that says why."""
         for identifier, receive in self._replies.values():
-            receive(lost(identifier, word))
+            receive(failed_answer(identifier, reason))
 
     def _check(self, exchange: Exchange, message: Message) -> None:
         identifier = message.id_text
@@ -288,7 +298,7 @@ class Stateless:
         name = message.params.get("name") if message.method == "tools/call" else None
         tool = self._bridge.tool(message, name) if type(name) is str else None
         listed = tool.listed(tool.exposed) if tool is not None and tool.names(MARK) else ""
-        if problem := mismatch(exchange.all, message, listed):
+        if problem := mismatch(exchange.header_values, message, listed):
             text = f"Header mismatch: {problem}"
             raise Refused(400, text, HEADER_MISMATCH, identifier=identifier)
         _check_version(exchange.header(VERSION_HEADER), identifier)
@@ -322,5 +332,7 @@ def _check_version(version: str, identifier: str) -> None:
 
 
 def _requests(messages: list[Message]) -> list[Message]:
-    """Return those of the messages that are owed an answer."""
-    return [one for one in messages if one.method is not None and one.id is not None]
+    """Return those of the messages that are requests."""
+    return [
+        message for message in messages if message.method is not None and message.id is not None
+    ]

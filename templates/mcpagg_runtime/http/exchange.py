@@ -1,4 +1,4 @@
-"""One HTTP request, and the way to its answer, over ASGI.
+"""One HTTP request and its response, over ASGI.
 
 https://asgi.readthedocs.io/en/latest/specs/www.html
 """
@@ -22,20 +22,19 @@ if TYPE_CHECKING:
 
 JSON = "application/json"
 EVENTS = "text/event-stream"
-# In so many seconds the body of a request is to arrive.
+# How long the body of a request may take to arrive.
 BODY_SECONDS = 60.0
-# Of one that is too large, so much is read all the same and thrown away, in bytes: a client that
-# still sends reads no refusal.
+# How many bytes of a body that is too large are read and discarded: a client that still sends does
+# not read the refusal.
 MAXIMUM_DISCARDED_BYTES = 1 << 26
-# A client that takes nothing for so many seconds is taken for gone. An ASGI server keeps a piece
-# that waits for its client, and tells only of the next one: so a body is given to it in pieces of
-# so many bytes.
+# A client that reads nothing for so many seconds counts as disconnected. An ASGI server buffers one
+# piece for its client and blocks on the next one, so a body is sent in pieces of so many bytes.
 UNREAD_SECONDS = 60.0
 PIECE_BYTES = 1 << 16
 
 
 class Refused(Exception):
-    """Raised for a request that is not carried out: its HTTP status, and an error of JSON-RPC."""
+    """Raised for a request that is refused: its HTTP status, and an error of JSON-RPC."""
 
     def __init__(
         self,
@@ -54,39 +53,39 @@ class Refused(Exception):
         self.body = failure(identifier, error(code, text, data)).line().rstrip()
 
 
-class Gone(Exception):
-    """Raised when the client has closed its connection."""
+class Disconnected(Exception):
+    """Raised when the client has closed its connection, or does not read."""
 
 
 class Exchange:
-    """One request, read from ASGI, and the answer to it."""
+    """One request, read from ASGI, and the response to it."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, limit: int) -> None:
         """`limit` is how large its body may be, in bytes."""
         self._limit = limit
         self.method: str = scope["method"]
         self.root: str = scope.get("root_path", "").rstrip("/")
-        """What stands before the path where the application is mounted below a prefix."""
-        self.path = plain_path(_below(self.root, scope["path"]))
+        """The prefix of the path below which the application is mounted."""
+        self.path = plain_path(_path_below(self.root, scope["path"]))
         self.query: bytes = scope.get("query_string", b"")
         self.server: tuple[str, int | None] | None = scope.get("server")
-        """The address that the request came to; the port is None for a socket in the file system,
-        all of it where the ASGI server does not know."""
+        """The address that the request came to; the port is None for a Unix socket. None if the
+        ASGI server does not know it."""
         self.headers: list[tuple[str, str]] = [
             (name.decode("latin-1").lower(), value.decode("latin-1"))
             for name, value in scope["headers"]
         ]
         self.common: dict[str, str] = {}
-        """Headers that every answer carries."""
+        """Headers that every response has."""
         self.status = 0
-        """The status of the answer, 0 before there is one."""
+        """The status of the response, 0 before it has begun."""
         self._is_last = False
-        """Whether the last piece is given away: what comes then is that the client is done."""
+        """Whether the last part was sent: a disconnect after that only ends the exchange."""
         self._body: bytes | None = None
         self._receive = receive
         self._send = send
 
-    def all(self, name: str) -> list[str]:
+    def header_values(self, name: str) -> list[str]:
         """Return the values of the headers of this name, which is in lower case."""
         return [value for header, value in self.headers if header == name]
 
@@ -95,10 +94,10 @@ class Exchange:
         return next((value for header, value in self.headers if header == name), "")
 
     def accepts(self, kind: str) -> bool:
-        """Whether the client takes this type of content; one that says nothing takes any."""
-        wanted = ",".join(self.all("accept")) or "*/*"
-        ranges = [part.partition(";")[0].strip().lower() for part in wanted.split(",")]
-        return any(one in ranges for one in (kind, kind.partition("/")[0] + "/*", "*/*"))
+        """Whether the client accepts this type of content; without the header, any."""
+        accepted = ",".join(self.header_values("accept")) or "*/*"
+        ranges = [part.partition(";")[0].strip().lower() for part in accepted.split(",")]
+        return not {kind, kind.partition("/")[0] + "/*", "*/*"}.isdisjoint(ranges)
 
     async def body(self) -> bytes:
         """Read the body.
@@ -124,7 +123,7 @@ class Exchange:
         while True:
             message = await self._receive()
             if message["type"] == "http.disconnect":
-                raise Gone
+                raise Disconnected
             part = message.get("body", b"")
             size += len(part)
             is_read = not message.get("more_body", False)
@@ -142,30 +141,30 @@ class Exchange:
         return Refused(413, text, headers={} if is_read else {"connection": "close"})
 
     @contextmanager
-    def leaving(self, then: Callable[[], None]) -> Iterator[None]:
-        """Within the block, do something when the client closes its connection."""
+    def on_disconnect(self, then: Callable[[], None]) -> Iterator[None]:
+        """Within the block, call `then` if the client closes its connection."""
 
         def left(task: asyncio.Future[None]) -> None:
             if not (task.cancelled() or self._is_last):
                 then()
 
-        leaving = asyncio.ensure_future(self._gone())
-        leaving.add_done_callback(left)
+        on_disconnect = asyncio.ensure_future(self._wait_for_disconnect())
+        on_disconnect.add_done_callback(left)
         try:
             yield
         finally:
-            leaving.cancel()
+            on_disconnect.cancel()
 
-    async def _gone(self) -> None:
+    async def _wait_for_disconnect(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
 
-    # The answer
+    # The response
 
     async def respond(
         self, status: int, body: bytes = b"", headers: Mapping[str, str] = {}, kind: str = JSON
     ) -> None:
-        """Answer, with a whole body.
+        """Send a whole response.
 
         Raises:
             Gone: the client has left.
@@ -176,7 +175,7 @@ class Exchange:
         await self.end(body)
 
     async def begin(self, status: int, headers: Mapping[str, str]) -> None:
-        """Begin an answer.
+        """Begin a response.
 
         Raises:
             Gone: the client has left, or reads nothing.
@@ -186,10 +185,12 @@ class Exchange:
             (name.encode("latin-1"), value.encode("latin-1"))
             for name, value in {**self.common, **headers}.items()
         ]
-        await self._say({"type": "http.response.start", "status": status, "headers": lines})
+        await self._send_message(
+            {"type": "http.response.start", "status": status, "headers": lines}
+        )
 
     async def write(self, data: bytes) -> None:
-        """Write more of an answer that has begun.
+        """Write a part of the body.
 
         Raises:
             Gone: the client has left, or reads nothing.
@@ -198,7 +199,7 @@ class Exchange:
             await self._write_piece(data, start)
 
     async def end(self, data: bytes = b"") -> None:
-        """End an answer that has begun, with what is left of it.
+        """End a response, with the last part of the body.
 
         Raises:
             Gone: the client has left, or reads nothing.
@@ -207,29 +208,29 @@ class Exchange:
         for start in starts:
             await self._write_piece(data, start)
         self._is_last = True
-        await self._say({"type": "http.response.body", "body": data[last:]})
+        await self._send_message({"type": "http.response.body", "body": data[last:]})
 
     async def _write_piece(self, data: bytes, start: int) -> None:
         piece = data[start : start + PIECE_BYTES]
-        await self._say({"type": "http.response.body", "body": piece, "more_body": True})
+        await self._send_message({"type": "http.response.body", "body": piece, "more_body": True})
 
-    async def _say(self, message: MutableMapping[str, Any]) -> None:
-        """Give the ASGI server a piece; it raises OSError where the client has left."""
+    async def _send_message(self, message: MutableMapping[str, Any]) -> None:
+        """Send an ASGI message; the server raises OSError if the client has disconnected."""
         try:
             await asyncio.wait_for(self._send(message), UNREAD_SECONDS)
         except (OSError, asyncio.TimeoutError):
-            raise Gone from None
+            raise Disconnected from None
 
 
 def plain_path(path: str) -> str:
-    """Return a path without slashes at its end: with and without them it is the same endpoint."""
+    """Return a path without slashes at its end, which make no difference."""
     return path.rstrip("/") or "/"
 
 
-def _below(root: str, path: str) -> str:
+def _path_below(root: str, path: str) -> str:
     """Return a path below a root.
 
-    Who mounts, or stands in front, may have taken the root off already, or the beginning of it.
+    The application that mounts this one, or a proxy, may have removed the root, or a part of it.
     """
     for at in (at for at, character in enumerate(root) if character == "/"):
         if f"{path}/".startswith(f"{root[at:]}/"):

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.http.access import BadSetting, Settings
 from mcpagg_runtime.http.app import GRACE_SECONDS, HttpApp
-from mcpagg_runtime.start.opening import ENDING
-from mcpagg_runtime.stdio.standard import complain
+from mcpagg_runtime.start.handover import ENDING
+from mcpagg_runtime.stdio.standard import print_error
 from mcpagg_runtime.stdio.stdio import MISSING_VARIABLE
 
 if TYPE_CHECKING:
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from mcpagg_runtime.plan.plan import Plan
     from mcpagg_runtime.stdio.engine import Log
 
-# Exit status: the command line, a setting, the address or the machine's packages are of no use.
+# Exit status: the command line, a setting, the address or an installed package cannot be used.
 UNUSABLE = 2
-# The headers of a request arrive in as many seconds, or in twice as many at most.
+# How often slow connections are closed: the headers of a request may take up to twice as long.
 HEADER_SECONDS = 10.0
-# A connection between two requests is kept longer than clients keep theirs: one that is closed just
-# as its client sends a request fails that request.
+# How long an idle connection is kept: longer than by clients, as a request that is sent just when
+# we close it fails.
 IDLE_CONNECTION_SECONDS = 75
 REMEDY = "python3 -m pip install uvicorn, or run it by `uv run`, which installs what a script names"
 
@@ -34,35 +34,35 @@ REMEDY = "python3 -m pip install uvicorn, or run it by `uv run`, which installs 
 def serve_http(plan: Plan, folder: str, given: Mapping[str, Any], log: Log | None) -> int:
     """Serve until a signal comes; return the exit status.
 
-    `given` are those of `host`, `port` and `path` that the command line gives. The first line on
+    `given` has `host`, `port` and `path` if the command line gives them. The first line on
     standard error is the URL.
     """
     try:
         settings = Settings(plan, os.environ, given)
         settings.check_address()
     except BadSetting as problem:
-        complain(f"{plan.name}: {problem}")
+        print_error(f"{plan.name}: {problem}")
         return UNUSABLE
     try:
         import uvicorn
     except ImportError:
-        complain(f"{plan.name}: serving HTTP needs uvicorn, which is not installed: {REMEDY}")
+        print_error(f"{plan.name}: serving HTTP needs uvicorn, which is not installed: {REMEDY}")
         return UNUSABLE
     try:
         listener = listen(settings.host, settings.port)
     except OSError as problem:
         reason = problem.strerror or str(problem)
-        complain(f"{plan.name}: cannot listen on {settings.host}:{settings.port}: {reason}")
+        print_error(f"{plan.name}: cannot listen on {settings.host}:{settings.port}: {reason}")
         return UNUSABLE
-    complain(_url(settings, listener))
+    print_error(_url(settings, listener))
 
     async def serve() -> int:
-        app = HttpApp(plan, folder, settings, log, emptied=_end_ourselves)
+        app = HttpApp(plan, folder, settings, log, on_last_client_left=_end_ourselves)
         config = uvicorn.Config(
             app,
             lifespan="on",
             log_config=None,
-            log_level="critical",  # what there is to say of a request, the application says
+            log_level="critical",  # the application reports what fails
             access_log=False,
             server_header=False,
             proxy_headers=False,
@@ -75,17 +75,17 @@ def serve_http(plan: Plan, folder: str, given: Mapping[str, Any], log: Log | Non
         watching.cancel()
         return 0 if server.started else MISSING_VARIABLE
 
-    # uvicorn sends itself a signal that ended it once more, for whoever handled it before.
+    # uvicorn raises the signal that ended it once more, for the handler before its own.
     for number in ENDING:
         signal.signal(number, _ignore)
     return asyncio.run(serve())
 
 
 async def _close_slow(server: Any) -> None:
-    """Close connections on which no request arrives, or whose client does not read the rest.
+    """Close connections on which no request arrives, or whose client does not read.
 
-    uvicorn waits for headers without end, and so does a connection that it has closed for what an
-    answer that was given up has left in it.
+    uvicorn waits without limit for headers, and for a client to read what is left of a response
+    that was given up.
     """
     before: dict[Any, Any] = {}
     while True:
@@ -112,7 +112,11 @@ def _is_given_up(connection: Any) -> bool:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens there; an OSError says why it cannot."""
+    """Return a socket that listens there.
+
+    Raises:
+        OSError: it cannot listen.
+    """
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     family, _, _, _, address = found[0]
     listener = socket.create_server(address[:2], family=family, backlog=1024)

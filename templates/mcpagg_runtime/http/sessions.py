@@ -1,4 +1,4 @@
-"""The sessions of clients that have shaken hands: each is one client over many HTTP requests.
+"""Sessions: each is one client, after its handshake, over many HTTP requests.
 
 https://modelcontextprotocol.io/specification/2025-11-25/basic/transports, session management
 """
@@ -12,86 +12,91 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.http.exchange import Refused
-from mcpagg_runtime.http.streams import MAXIMUM_REPLAYS_BYTES, Replay, Stream, lost, position
+from mcpagg_runtime.http.streams import (
+    MAXIMUM_REPLAYS_BYTES,
+    Replay,
+    Stream,
+    failed_answer,
+    parsed_event_id,
+)
 from mcpagg_runtime.messages.protocol import LISTS_CHANGED, PROGRESS, RESOURCE_UPDATED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from mcpagg_runtime.http.bridge import Bridge
-    from mcpagg_runtime.http.outgoing import Outgoing
+    from mcpagg_runtime.http.streams import ResponseWriter
     from mcpagg_runtime.messages.message import Message
 
 MAXIMUM_SESSIONS = 1000
 # A session without an open connection ends after so many seconds.
 IDLE_SECONDS = 1800.0
-# What is sent to a client that has no stream open is kept for the next one: so many messages, each
-# no longer than so many bytes; the oldest are dropped.
-MAXIMUM_KEPT = 100
-MAXIMUM_KEPT_BYTES = 1 << 16
-# A cancellation may overtake its request, as each is a POST of its own: those of requests that have
-# not come are remembered, so many for so long.
-MAXIMUM_OVERTAKING = 100
-OVERTAKING_SECONDS = 5.0
-# The number of the stream of a session that is of no request.
-NEWS = 0
+# Messages for a client without an open stream are held for the next one: so many, each no longer
+# than so many bytes; the oldest are dropped.
+MAXIMUM_HELD = 100
+MAXIMUM_HELD_BYTES = 1 << 16
+# A cancellation may come before its request, since each is a POST of its own. So many are kept, for
+# so long.
+MAXIMUM_EARLY = 100
+EARLY_SECONDS = 5.0
+# The number of a session's standalone stream, which belongs to no request.
+STANDALONE = 0
 
 
 class Session:
-    """One client, and which of its streams a message for it belongs into."""
+    """One client, and its streams: the standalone one, and one for each response."""
 
     def __init__(self, identifier: str, bridge: Bridge, replayed: Callable[[], int]) -> None:
-        """`replayed` says how much of its streams is kept to be fetched again, in bytes."""
+        """`replayed` returns how many bytes of its streams are kept for replay."""
         self.identifier = identifier
         self.client = bridge.client(self.receive)
         self.used_at = monotonic()
         self.attending = asyncio.Lock()
-        """Held while the engine is told whether answers are read."""
+        """Held while the engine is notified of whether answers are read."""
         self.replay = Replay(replayed)
-        self.news = Stream(NEWS, self.replay)
-        """Takes messages outside of the answers, if the client has a stream open for them; over
-        HTTP+SSE the answers too."""
-        self._streams = NEWS
-        """How many others there have been."""
-        self._parting = ""
-        """Why `news` ends as soon as nothing more is owed there, "" for not at all."""
+        self.standalone = Stream(STANDALONE, self.replay)
+        """The messages outside of responses; over HTTP+SSE the answers as well."""
+        self._streams = STANDALONE
+        """How many response streams there have been."""
+        self._drain_reason = ""
+        """Why `standalone` ends once no answer is pending there, "" if it does not."""
         self._replies: dict[str, Stream] = {}
-        """{JSON text of the id of a request: where the answer belongs}, oldest first."""
+        """{JSON text of the id of a pending request: the stream for its answer}, oldest first."""
         self._tokens: dict[str, Stream] = {}
-        """The same by the JSON text of its progress token."""
-        self._kept: deque[Message] = deque(maxlen=MAXIMUM_KEPT)
-        """What came while no stream was open for it."""
-        self._overtaking: deque[tuple[float, str, Message]] = deque(maxlen=MAXIMUM_OVERTAKING)
-        """Cancellations whose requests have not come: since when, and the ids of those."""
+        """The same streams by the JSON texts of progress tokens."""
+        self._held: deque[Message] = deque(maxlen=MAXIMUM_HELD)
+        """Messages that came while no stream was open for them."""
+        self._early_cancellations: deque[tuple[float, str, Message]] = deque(maxlen=MAXIMUM_EARLY)
+        """Cancellations that came before their requests: when, and the ids of those."""
 
     @property
     def is_idle(self) -> bool:
         """Whether no connection of it is open."""
-        return not any(one.is_attended for one in (self.news, *self._replies.values()))
+        streams = (self.standalone, *self._replies.values())
+        return not any(stream.is_attended for stream in streams)
 
     def touch(self) -> None:
-        """Note that it is used."""
         self.used_at = monotonic()
 
-    # Its streams
+    # Streams
 
-    def open_answer(self, outgoing: Outgoing, requests: list[Message]) -> Stream:
+    def open_answer(self, writer: ResponseWriter, requests: list[Message]) -> Stream:
         """Return a stream for the answers to these requests.
 
         Raises:
-            Refused: one has the id of another that is still to be answered.
+            Refused: one has the id of a pending request.
         """
         self._streams += 1
         stream = Stream(self._streams, self.replay)
-        self.expect(stream, requests)
-        stream.carry(outgoing)
+        self.add_pending(stream, requests)
+        stream.attach(writer)
         return stream
 
-    def expect(self, stream: Stream, requests: list[Message]) -> None:
-        """Have the answers to these requests put into a stream.
+    def add_pending(self, stream: Stream, requests: list[Message]) -> None:
+        """Note that the answers to these requests belong into a stream.
 
         Raises:
-            Refused: one has the id of another that is still to be answered.
+            Refused: one has the id of a pending request.
         """
         for message in requests:
             if message.id_text in self._replies:
@@ -103,138 +108,139 @@ class Session:
             if token not in ("", "null"):
                 self._tokens[token] = stream
 
-    def owed(self, stream: Stream) -> list[str]:
-        """Return the JSON texts of the ids of the requests that are to be answered in a stream."""
-        return [identifier for identifier, one in self._replies.items() if one is stream]
+    def pending(self, stream: Stream) -> list[str]:
+        """Return the JSON texts of the ids of the requests that are pending in a stream."""
+        return [key for key, other in self._replies.items() if other is stream]
 
-    def open_news(self, outgoing: Outgoing, place: int | None = None) -> Stream:
-        """Open the stream for messages outside of the answers, behind this place.
+    def open_standalone(self, writer: ResponseWriter, place: int | None = None) -> Stream:
+        """Open the standalone stream; `place` is where it resumes.
 
-        An older one ends: a client whose connection broke unnoticed opens another.
+        An older connection ends: the client may have lost it without our notice.
         """
-        self.news.carry(outgoing, place)
-        while self._kept:
-            self.news.put(self._kept.popleft())
-        return self.news
+        self.standalone.attach(writer, place)
+        while self._held:
+            self.standalone.put(self._held.popleft())
+        return self.standalone
 
-    def resume(self, outgoing: Outgoing, event_id: str) -> Stream:
-        """Return the stream of this event, which goes on behind it over another connection.
+    def resume(self, writer: ResponseWriter, event_id: str) -> Stream:
+        """Resume the stream of this event over another connection.
 
         Raises:
             Refused: nothing is left of it.
         """
-        number, place = position(event_id)
-        if number == NEWS:
-            return self.open_news(outgoing, place)
-        stream = next((one for one in self._replies.values() if one.number == number), None)
+        number, place = parsed_event_id(event_id)
+        if number == STANDALONE:
+            return self.open_standalone(writer, place)
+        stream = next((s for s in self._replies.values() if s.number == number), None)
         if stream is not None:
-            stream.carry(outgoing, place)
+            stream.attach(writer, place)
             return stream
-        if not self.replay.after(number, place):
-            # Clients ask no more after this status; some ask for what they have read to its end.
+        if not self.replay.events_after(number, place):
+            # Some clients resume streams that they have read to the end; this status stops them.
             allow = {"allow": "POST, DELETE"}
             raise Refused(405, "Nothing is kept that came behind this event", headers=allow)
         stream = Stream(number, self.replay)
-        stream.carry(outgoing, place)
+        stream.attach(writer, place)
         stream.end()
         return stream
 
-    def part(self, word: str) -> None:
-        """End the stream of news as soon as nothing more is owed there."""
-        self._parting = word
-        if not self.owed(self.news):
-            self.news.end(word)
+    def drain(self, reason: str) -> None:
+        """End the standalone stream once no answer is pending there."""
+        self._drain_reason = reason
+        if not self.pending(self.standalone):
+            self.standalone.end(reason)
 
-    # What it is sent
+    # Messages to the client
 
     def receive(self, message: Message) -> None:
-        """Take what the engine says to the client."""
+        """Put a message of the engine into its stream."""
         if message.method is None:
             stream = self._replies.pop(message.id_text, None)
             if stream is not None:
                 stream.put(message)
-                self._settle(stream)
+                self._end_if_done(stream)
             return
         target = self._target(message)
         if target is not None:
             target.put(message)
-        elif len(message.line()) <= MAXIMUM_KEPT_BYTES and not self._is_kept(message):
-            self._kept.append(message)
+        elif len(message.line()) <= MAXIMUM_HELD_BYTES and not self._is_held(message):
+            self._held.append(message)
 
-    def _settle(self, stream: Stream) -> None:
-        """End a stream in which nothing is owed any more."""
-        if self.owed(stream):
+    def _end_if_done(self, stream: Stream) -> None:
+        """End a stream in which no answer is pending any more."""
+        if self.pending(stream):
             return
-        self._tokens = {token: one for token, one in self._tokens.items() if one is not stream}
-        if stream is not self.news:
+        self._tokens = {token: s for token, s in self._tokens.items() if s is not stream}
+        if stream is not self.standalone:
             stream.end()
-        elif self._parting:
-            stream.end(self._parting)
+        elif self._drain_reason:
+            stream.end(self._drain_reason)
 
     def _target(self, message: Message) -> Stream | None:
-        """Return where a request or a notification is written.
+        """Return the stream for a request or a notification of a server, None for none.
 
-        What is about a call belongs into its answer. Of all but progress that is not known: it is
-        taken for the call that came last of those whose answer is read. News that no call caused
-        belong into the stream for them.
+        A message about a call belongs into the stream of its response. That is known of progress
+        alone; other messages are put into the latest response that is read. Changes of lists and
+        resources belong into the standalone stream.
         """
         if message.method == PROGRESS:
             token = message.json("params").part("progressToken")
             if token in self._tokens and self._tokens[token].takes_events:
                 return self._tokens[token]
-        streams = [one for one in self._replies.values() if one.takes_events and one.is_attended]
+        streams = [s for s in self._replies.values() if s.takes_events and s.is_attended]
         last = streams[-1] if streams else None
-        news = self.news if self.news.is_attended else None
+        standalone = self.standalone if self.standalone.is_attended else None
         if message.method in LISTS_CHANGED or message.method == RESOURCE_UPDATED:
-            return news or last
-        return last or news
+            return standalone or last
+        return last or standalone
 
-    def _is_kept(self, message: Message) -> bool:
-        """Whether the same is held already: that a list has changed is said once."""
+    def _is_held(self, message: Message) -> bool:
+        """Whether the same change of a list is held already: once is enough."""
         changed = message.method in LISTS_CHANGED
-        return changed and any(one.method == message.method for one in self._kept)
+        return changed and any(held.method == message.method for held in self._held)
 
-    # Requests that the engine will not answer
+    # Requests without an answer of the engine
 
     def cancel(self, cancellation: Message) -> None:
-        """End the answer to a request that was taken back, as servers of the SDKs do.
+        """Answer a cancelled request with an error, as servers of the SDKs do.
 
-        To a stream that ends without an answer, clients come back.
+        A client would resume a stream that ends without an answer.
         """
         identifier = cancellation.json("params").part("requestId")
         stream = self._replies.get(identifier)
         if stream is None:
-            if len(cancellation.line()) <= MAXIMUM_KEPT_BYTES:
-                self._overtaking.append((monotonic(), identifier, cancellation))
-        elif stream is self.news:
+            if len(cancellation.line()) <= MAXIMUM_HELD_BYTES:
+                self._early_cancellations.append((monotonic(), identifier, cancellation))
+        elif stream is self.standalone:
             del self._replies[identifier]
-            self._settle(stream)
+            self._end_if_done(stream)
         else:
-            self.receive(lost(identifier, "the request was cancelled"))
+            self.receive(failed_answer(identifier, "the request was cancelled"))
 
-    def overtook(self, requests: list[Message]) -> list[Message]:
-        """Return the cancellations that have come before these requests."""
-        limit, identifiers = monotonic() - OVERTAKING_SECONDS, {one.id_text for one in requests}
+    def early_cancellations(self, requests: list[Message]) -> list[Message]:
+        """Return the cancellations that came before these requests."""
+        limit = monotonic() - EARLY_SECONDS
+        identifiers = {request.id_text for request in requests}
         return [
             cancellation
-            for at, identifier, cancellation in self._overtaking
+            for at, identifier, cancellation in self._early_cancellations
             if at > limit and identifier in identifiers
         ]
 
     def forget(self, stream: Stream) -> None:
-        """Owe nothing more in a stream: its requests were not taken."""
-        self._replies = {key: one for key, one in self._replies.items() if one is not stream}
-        self._settle(stream)
+        """Drop the pending requests of a stream: they were not forwarded."""
+        self._replies = {key: s for key, s in self._replies.items() if s is not stream}
+        self._end_if_done(stream)
 
-    def end(self, word: str) -> None:
-        """End its HTTP answers; what is owed is an error that says why."""
+    def end(self, reason: str) -> None:
+        """End its streams; pending requests are answered with an error that says why."""
         for identifier in [*self._replies]:
-            self.receive(lost(identifier, word))
-        self.news.end(word)
+            self.receive(failed_answer(identifier, reason))
+        self.standalone.end(reason)
 
 
 class Sessions:
-    """All sessions, by their ids."""
+    """All sessions by their ids."""
 
     def __init__(self, bridge: Bridge) -> None:
         self._bridge = bridge
@@ -247,9 +253,9 @@ class Sessions:
         return iter([*self._sessions.values()])
 
     async def open(self, replayed: int) -> Session:
-        """Begin a session; where there are too many, one ends that is not in use.
+        """Begin a session; if there are too many, one that is idle ends.
 
-        At most `replayed` bytes of its streams are kept to be fetched again.
+        At most `replayed` bytes of its streams are kept for replay.
 
         Raises:
             Refused: all are in use.
@@ -272,7 +278,7 @@ class Sessions:
         """Return a session.
 
         Raises:
-            Refused: there is none of this id; the client is to shake hands again.
+            Refused: there is no such session; the client is to repeat the handshake.
         """
         if not identifier:
             raise Refused(400, "Mcp-Session-Id is missing: it comes with the answer to initialize")
@@ -282,14 +288,14 @@ class Sessions:
         session.touch()
         return session
 
-    async def end(self, session: Session, word: str = "the session has ended") -> None:
-        """End a session, and what belongs to it."""
+    async def end(self, session: Session, reason: str = "the session has ended") -> None:
+        """End a session, and disconnect its client."""
         if self._sessions.pop(session.identifier, None) is not None:
-            session.end(word)
+            session.end(reason)
             await self._bridge.disconnect(session.client)
 
     async def end_idle(self) -> None:
-        """End the sessions that nobody has used for long, and keep nothing for too long."""
+        """End sessions that were idle for long, and drop old events of the others."""
         limit = monotonic() - IDLE_SECONDS
         for session in self:
             session.replay.drop_old()

@@ -1,15 +1,14 @@
-"""Whether what this file holds is what somebody has approved by a signature.
+"""Approval: whether an allowed signer has signed the data of this file.
 
-Signed is the digest of all that was decided when the file was compiled, and nothing else: a new
-runtime under the same data needs no new approval. `ssh-keygen` makes and verifies the signature,
-of the format SSHSIG (https://github.com/openssh/openssh-portable, PROTOCOL.sshsig).
+The digest of all tables is signed, not the runtime: a new runtime with the same data needs no new
+approval. `ssh-keygen` makes and verifies the signature, of the format SSHSIG
+(https://github.com/openssh/openssh-portable, PROTOCOL.sshsig).
 """
 
 from __future__ import annotations
 
 import os
 import subprocess
-import tempfile
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.launch.nesting import data_digest
@@ -19,20 +18,20 @@ if TYPE_CHECKING:
 
     from mcpagg_runtime.plan.plan import Plan
 
-# Where it is set, it names a file: who in it must have signed what this proxy holds.
+# If set, it names a file of allowed signers, one of whom must have signed this proxy's data.
 ALLOWED_SIGNERS = "MCPAGG_ALLOWED_SIGNERS"
 NAMESPACE = "mcpagg"
-"""What the signature is for: one made for anything else does not count."""
+"""The namespace of the signature: one that was made for another does not count."""
 
 TIMEOUT_SECONDS = 30.0
 
 
 class NotApproved(Exception):
-    """Raised for data that nobody, or nobody who may, has approved; `str()` says why."""
+    """Raised for data that no allowed signer has signed; `str()` says why."""
 
 
 def signed_text(digest: str) -> bytes:
-    """Return what is signed of data with this digest."""
+    """Return the text that is signed for data with this digest."""
     return f"{digest}\n".encode("ascii")
 
 
@@ -51,13 +50,15 @@ def check_unchanged(plan: Plan) -> str:
 
 
 def signer_of(plan: Plan, allowed: str) -> str:
-    """Return who, of those in the file `allowed`, has signed the data as it is.
+    """Return which signer of the file `allowed` has signed the data.
 
-    `allowed` is as ssh-keygen(1) describes it under ALLOWED SIGNERS.
+    `allowed` has the format that ssh-keygen(1) describes under ALLOWED SIGNERS.
 
     Raises:
-        NotApproved: nobody of them.
+        NotApproved: none of them.
     """
+    import tempfile  # 1 MB of memory, which no proxy needs that checks no approval
+
     digest = check_unchanged(plan)
     if not os.path.isfile(allowed):
         raise NotApproved(f"there is no file of allowed signers {allowed}")
@@ -70,7 +71,7 @@ def signer_of(plan: Plan, allowed: str) -> str:
             where = ["-f", signers, "-s", signature]
             found, _ = _ssh_keygen(["find-principals", *where], b"")
             for who in found.splitlines():
-                if who.startswith("!"):  # whom the line leaves out
+                if who.startswith("!"):  # a pattern that excludes
                     continue
                 command = ["verify", "-n", NAMESPACE, "-I", who, *where]
                 verified, why = _ssh_keygen(command, signed_text(digest))
@@ -87,7 +88,7 @@ def signer_of(plan: Plan, allowed: str) -> str:
 def _alternatives(allowed: str, line_alone: str) -> Iterator[str]:
     """Yield the file of signers, and then a file with each of its lines alone.
 
-    Of several lines for one key, ssh-keygen finds those who stand in the first.
+    Of several lines for one key, ssh-keygen finds the principals of the first alone.
     """
     yield allowed
     with open(allowed, "rb") as file:
@@ -100,10 +101,10 @@ def _alternatives(allowed: str, line_alone: str) -> Iterator[str]:
 
 
 def refusal(plan: Plan) -> str:
-    """Say why no server may be started, "" if all may.
+    """Say why no server may be started, "" if they may.
 
-    Where ALLOWED_SIGNERS names a file, somebody in it must have signed the data. Else data that is
-    signed must be as it was, under `refuse`.
+    If ALLOWED_SIGNERS names a file, one of its signers must have signed the data. Else signed data
+    must be unchanged if the option is `refuse`.
     """
     allowed = os.environ.get(ALLOWED_SIGNERS, "")
     try:
@@ -133,5 +134,5 @@ def _ssh_keygen(command: list[str], text: bytes) -> tuple[str, str]:
         )
     except (OSError, subprocess.TimeoutExpired) as problem:
         raise NotApproved(f"ssh-keygen cannot be asked about its signature: {problem}") from None
-    output, why = (one.decode("utf-8", "replace").strip() for one in (done.stdout, done.stderr))
+    output, why = (text.decode("utf-8", "replace").strip() for text in (done.stdout, done.stderr))
     return ("" if done.returncode else output), " ".join((why or output).split())

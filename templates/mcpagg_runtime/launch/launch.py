@@ -1,8 +1,8 @@
-"""From a row of the launch table to the exact command, environment and folder of a child.
+"""Resolves a row of the launch table to the command, environment and folder of a child.
 
-A row keeps its references as the config has them; they are resolved here, at every start, both
-when the compiler takes the snapshot and when the emitted file runs. Beside its arguments this
-module reads nothing but a row's `env_file`.
+A row keeps its references as the config has them. They are resolved here at every start, both when
+the compiler takes the snapshot and when the emitted file runs. The only file that is read here is a
+row's `env_file`.
 """
 
 from __future__ import annotations
@@ -20,13 +20,11 @@ from mcpagg_runtime.launch.variables import (
     references,
     resolve,
 )
-from mcpagg_runtime.start.opening import ABOVE
+from mcpagg_runtime.start.handover import ABOVE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any
-
-    from mcpagg_runtime.launch.secrecy import Redactor
 
     Row = Mapping[str, Any]
 
@@ -36,11 +34,11 @@ _BASIC_WINDOWS = {"APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT",
 _WINDOWS_TOO = {"PROCESSOR_ARCHITECTURE", "SYSTEMROOT", "TEMP", "USERNAME", "USERPROFILE"}
 BASIC_VARIABLES = frozenset(_BASIC_POSIX | _BASIC_WINDOWS | _WINDOWS_TOO | {"SYSTEMDRIVE"})
 
-# Where it is set, folders that programs are looked up in before those of PATH. A client that hands
-# on an empty PATH would not even find Python, so that what a form may leave empty is another one.
+# Folders in which programs are looked up before those of PATH. The form of an extension sets this
+# variable, since with an empty PATH not even Python would be found.
 MORE_FOLDERS = "MCPAGG_PATH"
 
-# Nobody's own: that one entry sets them takes them from no other.
+# Variables that every server may see, even if an entry sets them.
 _LOCALE_AND_TEMP = {"LANG", "LC_ALL", "LC_CTYPE", "TMP", "TMPDIR", "TZ"}
 _PROXIES = {"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"}
 _CERTIFICATES = {"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE"}
@@ -48,7 +46,7 @@ COMMON_VARIABLES = BASIC_VARIABLES | _LOCALE_AND_TEMP | _PROXIES | _CERTIFICATES
 
 
 class Location:
-    """Where a string stands in a row: printed as `command`, `env.TOKEN` or `args[1]`.
+    """The place of a string in a row, printed as `command`, `env.TOKEN` or `args[1]`.
 
     `key` is the name or the index within the field, None if the field is the string itself.
     """
@@ -88,7 +86,7 @@ class Launch:
     `argv` begins with the absolute path of the program, or with the command as it was written if
     there is no such program.
 
-    For a remote child, `name`, `url`, `headers` and `transport` instead. `mentioned` maps the value
+    A remote child has `name`, `url`, `headers` and `transport` instead. `mentioned` maps the value
     of every variable that the row refers to back to its name. `masks` {name: value} are the
     variables that clients name and never see.
     """
@@ -130,8 +128,8 @@ class Launch:
         self.masks = dict(masks or {})
         self._redactor: Redactor | None = None
 
-    def over(self, transport: str) -> Launch:
-        """Return the same remote child, reached in another way."""
+    def with_transport(self, transport: str) -> Launch:
+        """Return the same remote child, with another transport."""
         mentioned, env = self.mentioned, self.env
         return Launch(
             self.argv,
@@ -146,22 +144,22 @@ class Launch:
         )
 
     def secrets(self) -> dict[str, str]:
-        """Return {value: variable} of what the child may repeat and nobody is to read.
+        """Return {value: variable} of what is redacted in text of the child.
 
-        Those are the variables that the row refers to, and those that the child is given under a
-        name that promises a secret.
+        Those are the variables that the row refers to, and those of its environment whose names
+        promise a secret.
         """
         return {**secrets_in(self.env), **self.mentioned, **passwords_in(self.mentioned)}
 
     def hide(self, secret: str, name: str) -> None:
-        """Have what the child says shown without a secret that it was given later."""
+        """Redact a secret, too, that the child was given later."""
         if secret not in self.mentioned:
             self.mentioned[secret] = name
             self._redactor = None
 
     def redact(self, text: str) -> str:
         """Return `text` with the values of variables replaced by their references."""
-        if self._redactor is None:  # most children say nothing that is shown
+        if self._redactor is None:  # made late: most children write nothing that is shown
             self._redactor = Redactor(self.secrets())
         return self._redactor.redact(text)
 
@@ -183,104 +181,137 @@ def mentioned(row: Row) -> set[str]:
     return names | set(row.get("env", {}))
 
 
-def mentioned_by_all(rows: Mapping[str, Row]) -> set[str]:
-    """Return the variables that any row sets or refers to, as an environment knows them."""
-    return _keys(name for row in rows.values() for name in mentioned(row))
+class Launches:
+    """All rows of a launch table, in one environment, ready to be resolved.
+
+    Relative paths are meant from `folder`. `minimal`: servers see the basic variables alone.
+    """
+
+    def __init__(
+        self,
+        rows: Mapping[str, Row],
+        environ: Mapping[str, str],
+        folder: str,
+        minimal: bool = False,
+    ) -> None:
+        self.rows = rows
+        self.environ = environ
+        """Read at each `prepare`, so it may be the live environment of this process."""
+        self.folder = os.path.abspath(folder)
+        self._minimal = minimal
+        self._mentioned: set[str] | None = None
+        """The variables that any row sets or refers to; worked out once."""
+
+    def replaced(
+        self, environ: Mapping[str, str], rows: Mapping[str, Row] | None = None
+    ) -> Launches:
+        """Return the same with another environment, or other rows; what servers see stays."""
+        other = Launches(rows or self.rows, environ, self.folder, self._minimal)
+        other._mentioned = self._all_mentioned()
+        return other
+
+    def prepare(self, name: str) -> Launch:
+        """Resolve the row of server `name`.
+
+        The child gets `environ` less the variables that only other rows mention, so that one
+        server's key is not every server's key; over it the row's `env_file`, over that its own
+        `env`. A name that the row's own `env` defines resolves to that definition, except in the
+        definition itself. The program is looked up on the child's own PATH.
+
+        Raises:
+            MissingVariables: with every missing variable of the row.
+            OSError, ValueError: the `env_file` cannot be read, or is no text.
+            BadUrl: a value does not fit its place in the URL.
+        """
+        row = self.rows[name]
+        own = row.get("env", {})
+        environ = _with_folders(_keyed(self.environ))
+        scope = _LaunchScope(own, environ, self.folder)
+        values = _resolved(row, scope)
+        env = self._visible(row, environ)
+        env.update(scope.file)
+        env.update(_keyed({key: values[Location("env", key)] for key in own}))
+        cwd = values.get(Location("cwd"))
+        cwd = _path_within(self.folder, cwd) if cwd is not None else None
+        base = cwd or self.folder
+        command = _program_within(values.get(Location("command"), ""), base)
+        argv = [find_program(command, env, base) or command]
+        argv += [values[Location("args", index)] for index in range(len(row.get("args", ())))]
+        headers = {key: values[Location("headers", key)] for key in row.get("headers", {})}
+        masks = {key: values[Location("masks", key)] for key in row.get("masks", {})}
+        url = values.get(Location("url"), "")
+        transport = row.get("transport", "stdio")
+        return Launch(argv, env, cwd, scope.mentioned, url, headers, masks, transport, name=name)
+
+    def _visible(self, row: Row, environ: Mapping[str, str]) -> dict[str, str]:
+        """Return the part of the environment that a server may see."""
+        if self._minimal:
+            basic = BASIC_VARIABLES | {ABOVE}
+            return {key: value for key, value in environ.items() if key in basic}
+        allowed = _keys(mentioned(row)) | _keys(COMMON_VARIABLES)
+        hidden = self._all_mentioned() - allowed
+        return {key: value for key, value in environ.items() if key not in hidden}
+
+    def _all_mentioned(self) -> set[str]:
+        if self._mentioned is None:
+            self._mentioned = _keys(name for row in self.rows.values() for name in mentioned(row))
+        return self._mentioned
 
 
-def prepare(
-    name: str,
-    rows: Mapping[str, Row],
-    environ: Mapping[str, str],
-    folder: str,
-    minimal: bool = False,
-    known: set[str] | None = None,
-) -> Launch:
-    """Resolve the row of server `name`; relative paths are meant from `folder`.
-
-    The child gets `environ` less the variables that only other rows mention, so that one server's
-    key is not every server's key (`minimal`: the basic variables alone); over it the row's
-    `env_file`, over that its own `env`. A name that the row's own `env` defines resolves to that
-    definition, unless it is the definition itself that asks. The program is looked up on the
-    child's own PATH, here and nowhere else. `known` is what all rows mention, for whoever prepares
-    many of them and works that out once.
+def _resolved(row: Row, scope: _LaunchScope) -> dict[Location, str]:
+    """Return every string of a row with its references replaced; read its `env_file` on the way.
 
     Raises:
-        MissingVariables: with every missing variable of the row.
-        OSError, ValueError: the `env_file` cannot be read, or is no text.
-        BadUrl: a value does not fit its place in the URL.
+        MissingVariables, OSError, ValueError, BadUrl: see `Launches.prepare`.
     """
-    row = rows[name]
-    own = row.get("env", {})
-    environ = _with_folders(_keyed(environ))
-    folder = os.path.abspath(folder)
-    scope = _LaunchScope(own, environ, folder)
-    if minimal:
-        env = _basic(environ)
-    else:
-        env = _inherited_by(row, mentioned_by_all(rows) if known is None else known, environ)
     missing: list[tuple[Location, str]] = []
-    unfit: BadUrl | None = None
+    bad_url: BadUrl | None = None
     values: dict[Location, str] = {}
     for location, text in strings(row):
-        owner = str(location.key) if location.field == "env" else None
+        lookup = scope.lookup(str(location.key) if location.field == "env" else None)
         try:
-            if location.field == "url":
-                from mcpagg_runtime.launch.urls import resolve_url  # no URL, no such module
-
-                value = resolve_url(text, scope.lookup(owner))
-            else:
-                value = resolve(text, scope.lookup(owner))
+            values[location] = _replaced(location, text, lookup)
         except MissingVariable:
-            missing += [(location, variable) for variable in _missing(text, scope.lookup(owner))]
-            continue
+            missing += [(location, variable) for variable in _missing(text, lookup)]
         except BadUrl as problem:
-            unfit = problem
-            continue
-        values[location] = value
-        if location.field == "env_file":
-            path = _path_within(folder, value)
-            if os.path.exists(path) and not os.path.isfile(path):
-                raise ValueError(f"{path} is no file")  # reading a pipe might never end
-            with open(path, encoding="utf-8") as file:
-                scope.add_file(parse_env_file(file.read()))
+            bad_url = problem
+        else:
+            if location.field == "env_file":
+                scope.read_file(values[location])
     if missing:
         raise MissingVariables(missing)
-    if unfit is not None:
-        raise unfit
-    env.update(scope.file)
-    env.update(_keyed({key: values[Location("env", key)] for key in own}))
-    cwd = values.get(Location("cwd"))
-    cwd = _path_within(folder, cwd) if cwd is not None else None
-    command = _program_within(values.get(Location("command"), ""), cwd or folder)
-    argv = [find_program(command, env, cwd or folder) or command]
-    argv += [values[Location("args", index)] for index in range(len(row.get("args", ())))]
-    headers = {key: values[Location("headers", key)] for key in row.get("headers", {})}
-    masks = {key: values[Location("masks", key)] for key in row.get("masks", {})}
-    url = values.get(Location("url"), "")
-    transport = row.get("transport", "stdio")
-    return Launch(argv, env, cwd, scope.mentioned, url, headers, masks, transport, name=name)
+    if bad_url is not None:
+        raise bad_url
+    return values
+
+
+def _replaced(location: Location, text: str, lookup: Callable[[str], str | None]) -> str:
+    if location.field != "url":
+        return resolve(text, lookup)
+    from mcpagg_runtime.launch.urls import resolve_url  # only remote servers have a URL
+
+    return resolve_url(text, lookup)
 
 
 def _missing(text: str, lookup: Callable[[str], str | None]) -> list[str]:
     """Return every variable that `text` needs and `lookup` does not have, each once."""
-    found = {}
+    missing = {}
     for name, default in references(text):
         try:
             if lookup(name) is None and default is None:
-                found[name] = True
-        except MissingVariable as problem:  # the definition that `name` resolves to lacks one
-            found[problem.name] = True
-    return list(found)
+                missing[name] = True
+        except MissingVariable as problem:  # it is missing in the row's definition of `name`
+            missing[problem.name] = True
+    return list(missing)
 
 
 def _path_within(folder: str, path: str) -> str:
-    """Return `path` as meant from `folder`; `~` is a home directory."""
+    """Return `path`, relative to `folder`; `~` is a home directory."""
     return os.path.join(folder, os.path.expanduser(path))
 
 
 def _program_within(command: str, folder: str) -> str:
-    """Return what is started for `command`: a path as meant from `folder`, a bare name as it is."""
+    """Return `command`: a path relative to `folder`, a bare name as it is."""
     return _path_within(folder, command) if "/" in command or os.sep in command else command
 
 
@@ -301,20 +332,8 @@ def _with_folders(environ: dict[str, str]) -> dict[str, str]:
     return environ
 
 
-def _basic(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the part of `environ` that every server may see."""
-    basic = BASIC_VARIABLES | {ABOVE}
-    return {key: value for key, value in environ.items() if key in basic}
-
-
-def _inherited_by(row: Row, known: set[str], environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the part of `environ` that a server may see, where all servers mention `known`."""
-    shown = _keys(mentioned(row)) | _keys(COMMON_VARIABLES)
-    return {key: value for key, value in environ.items() if key not in known or key in shown}
-
-
 class _LaunchScope:
-    """Looks variables up for one row and remembers the values that came from outside.
+    """Looks up variables for one row, and remembers the values from outside of it.
 
     The row's own `env` comes first, then its env file, then the environment.
     """
@@ -327,13 +346,19 @@ class _LaunchScope:
         self.mentioned: dict[str, str] = {}
         self.open: list[str] = []
 
-    def add_file(self, variables: dict[str, str]) -> None:
+    def read_file(self, path: str) -> None:
+        """Take the variables that an env file sets."""
+        path = _path_within(self.folder, path)
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise ValueError(f"{path} is no file")  # reading a pipe might never end
+        with open(path, encoding="utf-8") as file:
+            variables = parse_env_file(file.read())
         self.file = _keyed(variables)
         for name, value in variables.items():
             self._remember(name, value)
 
     def lookup(self, owner: str | None) -> Callable[[str], str | None]:
-        """Return what resolves the references of `owner`, a name that the row defines, or None."""
+        """Return the lookup for references in the definition of `owner`, None for other strings."""
         return lambda name: self.value(name, owner)
 
     def value(self, name: str, owner: str | None = None) -> str | None:
@@ -352,6 +377,6 @@ class _LaunchScope:
         return value
 
     def _remember(self, name: str, value: str) -> None:
-        # Short values are no secrets, and replacing them would make nonsense of every message.
+        # Short values are no secrets, and replacing them would make messages unreadable.
         if len(value) > 3:
             self.mentioned[value] = name

@@ -1,19 +1,13 @@
-"""What keeps a proxy from starting: variables that are not set, servers that started it."""
+"""What keeps a proxy from starting: variables that are not set, or a server that started it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.launch.launch import (
-    Location,
-    MissingVariables,
-    mentioned_by_all,
-    prepare,
-    strings,
-)
-from mcpagg_runtime.launch.nesting import standing_above
+from mcpagg_runtime.launch.launch import Launches, Location, MissingVariables, strings
+from mcpagg_runtime.launch.nesting import servers_above
 from mcpagg_runtime.launch.variables import references
-from mcpagg_runtime.start.opening import ABOVE
+from mcpagg_runtime.start.handover import ABOVE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,9 +16,9 @@ if TYPE_CHECKING:
     from mcpagg_runtime.plan.plan import Plan
 
 
-def endless(plan: Plan, environ: Mapping[str, str]) -> str:
-    """Say which servers would start the proxy that they have started, "" if none would."""
-    above = standing_above(plan.tables, plan.servers, environ)
+def recursion_fault(plan: Plan, environ: Mapping[str, str]) -> str:
+    """Say which of its own servers has started this proxy, "" if none has."""
+    above = servers_above(plan.tables, plan.servers, environ)
     names = ", ".join([f"'{name}'" for name in above])
     if not above:
         return ""
@@ -36,9 +30,9 @@ def endless(plan: Plan, environ: Mapping[str, str]) -> str:
 
 
 def uses(row: Row) -> list[tuple[Location, str, str | None]]:
-    """Return what a row asks its environment for: (location, variable, default or None).
+    """Return the variables that a row needs: (location, variable, default or None).
 
-    A name that the row's own `env` defines comes from there, unless the definition itself asks.
+    A name that the row's own `env` defines is not needed, except by the definition itself.
     """
     own = row.get("env", {})
     return [
@@ -49,22 +43,17 @@ def uses(row: Row) -> list[tuple[Location, str, str | None]]:
     ]
 
 
-def unset(
+def missing_variables(
     rows: Mapping[str, Row], environ: Mapping[str, str], folder: str
 ) -> dict[str, MissingVariables]:
-    """Return what is not set now, by server."""
-    known = mentioned_by_all(rows)
-    missing = {name: _unset_for(name, rows, environ, folder, known) for name in rows}
-    return {name: problem for name, problem in missing.items() if problem is not None}
-
-
-def _unset_for(
-    name: str, rows: Mapping[str, Row], environ: Mapping[str, str], folder: str, known: set[str]
-) -> MissingVariables | None:
-    try:
-        prepare(name, rows, environ, folder, known=known)
-    except MissingVariables as problem:
-        return problem
-    except (OSError, ValueError):  # its env file cannot be read: another fault, of it alone
-        return None
-    return None
+    """Return the variables that are not set, by server."""
+    launches = Launches(rows, environ, folder)
+    missing = {}
+    for name in rows:
+        try:
+            launches.prepare(name)
+        except MissingVariables as problem:
+            missing[name] = problem
+        except (OSError, ValueError):
+            continue  # its env file cannot be read: another fault, of this server alone
+    return missing

@@ -1,19 +1,20 @@
-"""Which servers stand above a process: none of them is started again from there.
+"""The servers above a process, which must not be started again below themselves.
 
-A server may start a proxy, and that proxy servers. Each server is given the identities of itself
-and of those above it; an identity is a digest of its proxy's tables and of its name. So a proxy
-finds out that it would start itself without end, through whatever shells and launchers.
+A server may start a proxy, which starts servers. Each server gets, in its environment, the
+identities of itself and of the servers above it; an identity is a digest of its proxy's tables and
+of its name. So a proxy notices that it would start itself without end, whatever shells and
+launchers are between.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.start.opening import ABOVE
+from mcpagg_runtime.start.handover import ABOVE
 from mcpagg_runtime.start.values import quote
 
 try:
-    # What hashlib has without OpenSSL, which takes 7 ms to load.
+    # hashlib has the same, but loads OpenSSL, which takes 7 ms.
     from _sha2 import sha256  # type: ignore[import-not-found]
 except ImportError:
     try:
@@ -32,7 +33,7 @@ _IDENTITY_DIGITS = 32
 def data_digest(tables: Mapping[str, Any]) -> str:
     """Return the digest of all tables of a plan, as they stand in the file.
 
-    Whatever was chosen when it was run (names, a profile) makes no difference.
+    Options of a run (names, a profile) do not change it.
     """
     signed = {name: table for name, table in tables.items() if name not in _NOT_SIGNED}
     digest: str = sha256(_sorted_text(signed).encode("ascii")).hexdigest()
@@ -52,10 +53,10 @@ def identity(digest: str, server: str) -> str:
     return text[:_IDENTITY_DIGITS]
 
 
-def standing_above(
+def servers_above(
     tables: Mapping[str, Any], servers: Iterable[str], environ: Mapping[str, str]
 ) -> list[str]:
-    """Return those servers of a proxy that stand above this process."""
+    """Return the servers of a proxy that are above this process."""
     above = environ.get(ABOVE, "").split()
     digest = data_digest(tables) if above else ""
     return [name for name in servers if above and identity(digest, name) in above]
@@ -64,10 +65,10 @@ def standing_above(
 def with_identity(
     env: Mapping[str, str], digest: str, server: str, environ: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the environment of a server with what it is to pass on, whatever its entry says.
+    """Return the environment of a server with the identities of it and of those above it.
 
     Raises:
-        ValueError: it stands above this process.
+        ValueError: the server is above this process.
     """
     above = environ.get(ABOVE, "").split()
     own = identity(digest, server)

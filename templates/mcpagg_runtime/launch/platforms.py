@@ -1,7 +1,4 @@
-"""Where systems differ: names of variables, programs, the processes of a child.
-
-What Windows alone needs is in modules of its own, which are loaded there and nowhere else.
-"""
+"""Where systems differ: names of variables, and how programs are found and started."""
 
 from __future__ import annotations
 
@@ -23,21 +20,21 @@ if TYPE_CHECKING:
 WINDOWS = sys.platform == "win32"
 
 
-def variable_key(name: str, windows: bool = WINDOWS) -> str:
-    """Return the name by which an environment knows a variable: Windows ignores its case."""
-    return name.upper() if windows else name
+def variable_key(name: str) -> str:
+    """Return the name of a variable in an environment, which is in upper case on Windows."""
+    return name.upper() if WINDOWS else name
 
 
 def find_program(command: str, env: Mapping[str, str], folder: str) -> str | None:
-    """Return the absolute path of what is started for a command, None if there is no such program.
+    """Return the absolute path of the program of a command, None if there is none.
 
     A bare name is looked up on the PATH of `env`, which is the child's own. Relative paths are
-    meant from `folder`.
+    relative to `folder`.
     """
     if WINDOWS:
         return find_windows_program(command, env, folder)
     folders = [""] if "/" in command else env.get("PATH", os.defpath).split(os.pathsep)
-    places = [os.path.join(folder, one, command) for one in folders]
+    places = [os.path.join(folder, path, command) for path in folders]
     return next((place for place in places if is_program(place)), None)
 
 
@@ -47,7 +44,7 @@ def is_program(path: str) -> bool:
 
 
 def command_line(argv: Sequence[str]) -> Sequence[str] | str:
-    """Return what `subprocess.Popen` starts for a command: on Windows, batch files need the shell.
+    """Return the arguments of `subprocess.Popen`: on Windows, a batch file is run by the shell.
 
     Raises:
         OSError: there is no such program; Windows itself would look in the current folder, too.
@@ -61,10 +58,10 @@ def command_line(argv: Sequence[str]) -> Sequence[str] | str:
 
 
 def own_folder(file: str) -> str:
-    """Return the folder in which the emitted file lies, where links lead to it.
+    """Return the folder of the emitted file, links resolved.
 
-    That of a mapped drive of Windows would be one of the network, in which its shell starts nothing
-    (`cmd.exe` goes elsewhere): there, links are followed only if the file itself is one.
+    On Windows, links are resolved only if the file itself is one: a mapped drive would become a
+    network path, in which `cmd.exe` cannot start programs.
     """
     is_resolved = sys.platform != "win32" or os.path.islink(file)
     return os.path.dirname(os.path.realpath(file) if is_resolved else os.path.abspath(file))

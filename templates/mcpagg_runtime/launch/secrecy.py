@@ -1,7 +1,7 @@
-"""What may be shown of a text: no secret, and nothing that a terminal would act upon.
+"""What is redacted in text that is shown: secrets, and control characters.
 
-The compiler and the emitted file share these rules. A name promises a secret by its words; a text
-repeats a secret as it is, or as JSON, a URL, base64 or hexadecimal digits spell it.
+The compiler and the emitted file share these rules. A variable is secret by the words of its name;
+a secret is found in a text as it is, and as JSON, URLs, base64 and hexadecimal digits spell it.
 """
 
 from __future__ import annotations
@@ -9,30 +9,30 @@ from __future__ import annotations
 import binascii
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.launch.variables import percent_encoded
 from mcpagg_runtime.messages.printable import printable
+from mcpagg_runtime.plan.uri_templates import percent_encoded
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 
-# How much a name promises. What is only likely counts for values that look random.
+# How surely a name is that of a secret. LIKELY counts only for values that look random.
 NOTHING = 0
 LIKELY = 1
 SURE = 2
-# Ends of names, without what separates their words …
+# Ends of such names, without the separators of their words …
 _FOREIGN = ("passwort", "kennwort", "motdepasse", "contrasena", "contraseña", "wachtwoord")
 PASSWORDS = ("password", "passwords", "passwd", "passphrase", *_FOREIGN)
 _SECRETS = ("token", "secret", "secrets", "jwt", *PASSWORDS)
 _API_KEYS = ("apikey", "apikeys", "appkey", "accesskey", "accesskeyid", "authkey", "rolekey")
 _OTHER_KEYS = ("secretkey", "privatekey", "masterkey", "signingkey", "encryptionkey")
 _ENDS = (*_SECRETS, *_API_KEYS, *_OTHER_KEYS, "authorization", "credential", "credentials")
-# … and last words, which promise nothing as the end of a longer word: `bypass`.
+# … and last words, which mean nothing as the end of a longer word: `bypass`.
 _LAST = {"pass", "pwd", "pw", "creds", "cred", "senha", "mdp"}
 _LIKELY_KEYS = {"key", "keys", "tokens", "pat", "sig", "signature"}
 _LIKELY_LAST = _LIKELY_KEYS | {"auth", "basic", "bearer", "cookie", "cookies", "session"}
-# Words behind the one that counts: `TOKEN_VALUE`, `PASSWORD_PROD`.
+# Words that may stand behind the one that counts: `TOKEN_VALUE`, `PASSWORD_PROD`.
 _STAGES = {"env", "prod", "production", "dev", "staging", "test", "live", "old", "new", "backup"}
 _QUALIFIERS = _STAGES | {"value", "main", "default", "base64", "b64"}
 # Last words that say what else the value is: `TOKEN_FILE`, `SECRET_NAME`.
@@ -46,15 +46,15 @@ _HEX = frozenset("0123456789abcdefABCDEF-")
 _RANDOM = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+/=.~%-")
 _BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_=")
 _LONGEST_WORD = 12
-# A shorter value of a variable that nobody refers to is as good as any word.
+# A shorter value of a variable that no row refers to may be any word.
 _SHORTEST_GIVEN = 6
-# Characters, bytes: what is shorter is found in texts that do not hold it.
+# Characters, bytes: a shorter secret would be found in texts that do not hold it.
 _SHORTEST_LINE = 8
 _SHORTEST_ENCODED = 8
 
 
 def promise(name: str) -> int:
-    """Return how much the name of a variable, a flag or a header promises a secret."""
+    """Return how surely a name, of a variable, a flag or a header, is that of a secret."""
     words = words_of(name)
     while len(words) > 1 and (words[-1] in _QUALIFIERS or words[-1].isdigit()):
         words.pop()
@@ -115,10 +115,9 @@ def _one_case(word: str) -> bool:
 
 
 def secrets_in(env: Mapping[str, str]) -> dict[str, str]:
-    """Return {secret: name} of the variables of an environment whose names promise secrets.
+    """Return {secret: name} of the variables of an environment whose names are those of secrets.
 
-    A password within a URL is one, whatever the name. Paths, numbers of few digits and words are
-    none.
+    A password within a URL is one, whatever the name. Paths, short numbers and words are none.
     """
     found = {}
     for name, value in env.items():
@@ -145,16 +144,16 @@ def passwords_in(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def url_password(text: str) -> str:
-    """Return the password in a URL, or nothing where it has none that is worth hiding."""
+    """Return the password in a URL, "" without one; a word or a short password does not count."""
     authority = text.partition("://")[2].partition("/")[0]
     password = authority.rpartition("@")[0].partition(":")[2]
     return "" if len(password) < _SHORTEST_GIVEN or is_word(password) else password
 
 
 class Redactor:
-    """Finds secrets in text, {secret: name}, also spelled as JSON, URLs, base64 and hex do.
+    """Finds secrets, {secret: name}, in text, also as JSON, URLs, base64 and hex spell them.
 
-    Base64, or hex, is found wherever the secret stands in what was encoded: `user:secret`, say.
+    Base64 and hex are found wherever the secret stands in what was encoded, as in `user:secret`.
     """
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
@@ -189,7 +188,7 @@ class Redactor:
 
 
 def _around(text: str, start: int, end: int) -> tuple[int, int]:
-    """Return the span of the encoded text that has something at text[start:end]."""
+    """Return the whole run of base64 characters around text[start:end]."""
     while start and text[start - 1] in _BASE64:
         start -= 1
     while end < len(text) and text[end] in _BASE64:
@@ -199,13 +198,13 @@ def _around(text: str, start: int, end: int) -> tuple[int, int]:
 
 def _spellings(secret: str) -> set[str]:
     """Return how a secret may be written: each of its lines, as JSON, in a URL."""
-    # Output is cut into lines before it is looked at, and carriage returns go.
+    # Output is split into lines before it is redacted, and carriage returns are dropped.
     found = {secret, *(line for line in secret.splitlines() if len(line) >= _SHORTEST_LINE)}
-    found.update([quote(one)[1:-1] for one in found])  # in ASCII …
-    found.update([_escaped(one) for one in found])  # … and not
+    found.update([quote(text)[1:-1] for text in found])  # in ASCII …
+    found.update([_escaped(text) for text in found])  # … and not
     if looks_random(secret):  # some print UUIDs and hexadecimal keys in the other case
         found.update((secret.lower(), secret.upper()))
-    # What a path, a query and JavaScript leave as it is.
+    # The characters that paths, queries and JavaScript leave unencoded.
     for kept in ("", "/", "!'()*", "!'()*/;,?:@&=+$#"):
         spelled = percent_encoded(secret, kept)
         found.update((spelled, spelled.replace("%20", "+")))
@@ -228,7 +227,7 @@ def _lowered(spelled: str) -> Iterator[str]:
 
 
 def _encoded_runs(secret: bytes) -> Iterator[str]:
-    """Yield what hex and base64 make of a secret, whatever stands before and behind it."""
+    """Yield a secret in hex and base64, whatever stands before and behind it."""
     yield from (secret.hex(), secret.hex().upper())
     for shift in range(3):
         text = binascii.b2a_base64(b"\0" * shift + secret, newline=False).decode("ascii")
@@ -238,10 +237,10 @@ def _encoded_runs(secret: bytes) -> Iterator[str]:
 
 
 def shown(text: str, redact: Callable[[str], str] = str) -> str:
-    """Return a text as it may be shown: what all that is shown goes through, where it is written.
+    """Return a text as it may be shown; every text goes through this before it is written.
 
-    It has no secret, none that only shows once an escape sequence is gone either, and nothing that
-    a terminal would act upon. Lines behind the first are indented: none passes for one of ours.
+    It is redacted, also once escape sequences are gone, and control characters are escaped. Lines
+    behind the first are indented, so that none looks like one of the proxy's.
     """
     lines = redact(text).rstrip("\n").split("\n")
     return "\n  ".join([redact(printable(line)) for line in lines])

@@ -1,14 +1,15 @@
-"""URLs with references: a value fills the component in which its reference stands, and no other.
+"""URLs with references: a value fills only the component in which its reference stands.
 
-So no value changes what the config writes out of scheme, host and port, whatever characters it has:
-they are encoded, or the value is refused by the name of its variable.
+So no value changes the scheme, host and port that the config writes out: its characters are
+encoded, or it is refused by the name of its variable.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.launch.variables import BadUrl, percent_encoded, pieces, value_of
+from mcpagg_runtime.launch.variables import BadUrl, pieces, value_of
+from mcpagg_runtime.plan.uri_templates import percent_encoded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,8 +37,8 @@ def resolve_url(text: str, lookup: Callable[[str], str | None]) -> str:
 def filled_url(text: str, lookup: Callable[[str], str | None]) -> tuple[str, list[str]]:
     """Do what `resolve_url` does.
 
-    Also returns the names of variables whose values look like several parts of a path, or several
-    of a query, and are encoded as one.
+    Also returns the names of variables whose values look like several parts of a path, or of a
+    query, but are encoded as one part.
     """
     parts = []
     values = []
@@ -66,7 +67,6 @@ class _Filling:
         """The variables whose values look like several parts."""
 
     def url(self, url: str) -> str:
-        """Return a URL with its references filled."""
         scheme, colon, rest = url.partition("://")
         if url.startswith(_REFERENCE) and (not colon or _end_of_authority(scheme) < len(scheme)):
             name, value = self._left.pop()
@@ -122,7 +122,7 @@ class _Filling:
     def _filled(
         self, text: str, between: str = "", encoded: Callable[[str], str] = percent_encoded
     ) -> str:
-        """Fill a component with encoded values; note those with what is `between` components."""
+        """Fill a component with encoded values; note those that hold a separator (`between`)."""
         first, *others = text.split(_REFERENCE)
         self._names = []
         for literal in others:
@@ -133,7 +133,7 @@ class _Filling:
         return first
 
     def _checked(self, text: str, wanted: str, is_one: Callable[[str], bool]) -> str:
-        """Fill a component with values as they are, if what comes of it is such a component."""
+        """Fill a component with values as they are; refuse what is then no such component."""
         filled = self._filled(text, encoded=str)
         if self._names and not is_one(filled):
             raise _unfit(" or ".join(self._names), wanted)

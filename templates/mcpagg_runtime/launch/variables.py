@@ -1,15 +1,13 @@
-"""Variables: references to them inside config strings, and the files that set them.
+"""Variables: references to them in strings of the config, and the files that set them.
 
 `$VAR`, `${VAR}`, `${VAR:-default}` and `${env:VAR}` stand for a variable; `$$` is a dollar; a `$`
 before anything else stays. `${workspaceFolder}` is no variable but the folder of the config. The
-compiler checks references with this module and the emitted file resolves them with it at every
-start, so the two cannot disagree.
+compiler checks references, and the emitted file resolves them at every start, both by this module.
 """
 
 from __future__ import annotations
 
 import re
-import string
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -21,7 +19,6 @@ CONFIG_FOLDER = "workspaceFolder"
 _NAME = "([A-Za-z_][A-Za-z0-9_]*)"
 _UNBRACED = re.compile(rf"\$(?:\$|{_NAME})")
 _VARIABLE = re.compile(rf"\$(?:\$|{_NAME}|\{{(?:env:|(?!env:)){_NAME}(?::-([^}}]*))?\}})")
-_UNRESERVED = string.ascii_letters + string.digits + "_.~-"
 _DOTENV_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
 _DOTENV_ESCAPE = re.compile(r"\\([nrt\"\\])")
 _DOTENV_QUOTED = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\[nrt\"\\]|\\(?![nrt\"\\]))*)\"")
@@ -36,7 +33,7 @@ class MissingVariable(Exception):
 
 
 class BadUrl(ValueError):
-    """Raised for what is no URL, or by the name of its variable for a value that does not fit."""
+    """Raised for what is no URL, or for a value that does not fit, by the name of its variable."""
 
 
 def references(text: str) -> list[tuple[str, str | None]]:
@@ -79,7 +76,7 @@ def pieces(text: str) -> Iterator[tuple[str, str, str | None]]:
     """Cut `text` into (literal, variable name or "", default or None) pieces."""
     start = 0
     for index, end, name, default in dollars(text):
-        # Of two dollars the first one stays.
+        # Of `$$` the first dollar stays.
         yield text[start : index if name else index + 1], name, default
         start = end
     yield text[start:], "", None
@@ -87,7 +84,7 @@ def pieces(text: str) -> Iterator[tuple[str, str, str | None]]:
 
 def dollars(text: str) -> Iterator[tuple[int, int, str, str | None]]:
     """Yield (start, end, name, default or None) of each reference, of each `$$` the name ""."""
-    # Behind the last brace that closes, nothing is in braces: to look for their ends takes long.
+    # Behind the last closing brace, none is in braces: looking for their ends would take long.
     closed = text.rfind("}") + 1
     found = chain(_VARIABLE.finditer(text, 0, closed), _UNBRACED.finditer(text, closed))
     for match in found:
@@ -96,19 +93,12 @@ def dollars(text: str) -> Iterator[tuple[int, int, str, str | None]]:
         yield match.start(), match.end(), name or "", default
 
 
-def percent_encoded(text: str, kept: str = "") -> str:
-    """Return text as it stands in a URL: all but what is unreserved there, and `kept`, encoded."""
-    unchanged = (_UNRESERVED + kept).encode("ascii")
-    octets = text.encode("utf-8", "surrogateescape")
-    return "".join([chr(one) if one in unchanged else f"%{one:02X}" for one in octets])
-
-
 def parse_env_file(text: str) -> dict[str, str]:
     """Return the variables that `text` sets: `NAME=value` lines, comments, quotes, `export`.
 
     Nothing is expanded. Double quotes know the escapes of JSON for newline, return, tab, quote and
     backslash; single quotes keep everything; both may span lines. Without quotes a value ends at
-    ` #` or at the end of its line. The last of a name wins, other lines are passed by.
+    ` #` or at the end of its line. The last value of a name counts; other lines are ignored.
 
     Raises:
         ValueError: `text` holds a NUL, which no environment can.

@@ -38,8 +38,8 @@ def find_windows_program(
     if path.dirname(command) or path.splitdrive(command)[0]:
         places = [path.join(folder, command)]
     else:
-        folders = [one.strip().strip('"') for one in env.get("PATH", "").split(";")]
-        places = [path.join(one, command) for one in folders if path.isabs(one)]
+        folders = [entry.strip().strip('"') for entry in env.get("PATH", "").split(";")]
+        places = [path.join(place, command) for place in folders if path.isabs(place)]
     suffixes = _suffixes(env.get("PATHEXT", ""))
     found = (file for place in places for file in _files_meant(place, suffixes, path))
     return next((file for file in found if is_file(file)), None)

@@ -1,4 +1,4 @@
-"""What the proxy lists: the snapshot of each child, or what it says now where that is served.
+"""What the proxy lists: of each child its snapshot, or its live list where that is served.
 
 An item of a list is kept as the text that its child gave, with a hole where the name stands, so
 that a list costs a join and every field reaches the client unread.
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.lists.entries import legacy_item, overlaid, patches_of
 from mcpagg_runtime.messages.jsontext import edited, members, rivals
 from mcpagg_runtime.messages.protocol import MODERN_VERSION, SKILLS_EXTENSION
-from mcpagg_runtime.plan.addresses import told_item
+from mcpagg_runtime.plan.addresses import rewritten_item
 from mcpagg_runtime.start.greeting import cut_list
 from mcpagg_runtime.start.values import quote
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mcpagg_runtime.clients.client import Client
     from mcpagg_runtime.plan.plan import Plan
 
-    Told = Callable[[str, str], str]
+    Rewrite = Callable[[str, str], str]
 
 # The members of a tool that only revisions with a handshake have (specification 2026-07-28, the
 # changes).
@@ -30,11 +30,11 @@ LEGACY_ONLY = ("execution",)
 
 
 class Kind:
-    """One kind of list that the protocol knows.
+    """One kind of list of the protocol.
 
-    `method` lists it, `member` holds it in the result, `capability` (of an extension: its name)
-    must be declared for it, and `key` is what a client asks for an item by. `label` is the member
-    that the proxy writes anew, and `announcement` tells that the list has changed.
+    `method` requests it, `member` holds it in the result, `capability` (or the name of an
+    extension) must be declared for it, and `key` is the member by which a client requests an item.
+    `label` is the one that the proxy rewrites, `announcement` the notification of a change.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Kind:
         label: str = "name",
         announced: str = "",
     ) -> None:
-        """`announced` is what its announcement names, "" for the capability."""
+        """`announced` is what the notification of a change names, "" for the capability."""
         self.name = name
         self.method = method
         self.member = member
@@ -77,9 +77,9 @@ KINDS = (TOOLS, PROMPTS, RESOURCES, TEMPLATES, SKILLS)
 class Item:
     """One tool, prompt, resource or template of one child.
 
-    `original` is what its child knows it by: its name, or its URI. `exposed` and `portable` are
-    the names that it is listed under; `head` and `tail` its JSON text before and behind the name.
-    `compared` is the item of the snapshot that it was compared with, and whether it differs.
+    `original` is its name, or URI, at its child. `exposed` and `portable` are the names that it is
+    listed under; `head` and `tail` its JSON text before and behind the name. `compared` is the item
+    of the snapshot that it was compared with, and whether it differs.
     """
 
     __slots__ = ("compared", "exposed", "head", "original", "portable", "server", "tail")
@@ -98,9 +98,9 @@ class Item:
         return self.head + quote(name) + self.tail
 
     def mentions(self, text: str) -> bool:
-        """Whether `text` may stand in the item, escaped or not; its URI is in there, or read."""
+        """Whether `text` may stand in the item, escaped or not."""
         parts = (self.head, self.tail)
-        return text in self.original or any(text in one or "\\u00" in one for one in parts)
+        return text in self.original or any(text in part or "\\u00" in part for part in parts)
 
     def names(self, text: str) -> bool:
         """Whether `text` stands in the item as a string."""
@@ -109,38 +109,35 @@ class Item:
 
 
 class Catalogue:
-    """One kind of list of all children, as it is served now."""
+    """One kind of list, of all children, as it is served now."""
 
     def __init__(self, kind: Kind, plan: Plan, outages: Collection[str]) -> None:
-        """`outages` are the servers that are down: what they have has left the lists."""
+        """`outages` are the servers that are down, whose items are not listed."""
         facts = plan.children if kind is TOOLS else {}
         self.kind = kind
         self.servers = (*plan.servers, *([""] if plan.subtools else []))
         self.routes = plan.routes[kind.name]
         """The routing table.
 
-        {exposed name: (server, the server's own name, portable name)} for tools and prompts, {URI:
-        (server,)} for resources and templates, or {URI as it is told: (server, its own URI)} where
-        that is another one, {listed URI: (server, its own URI, listed URI)} for skills.
+        {exposed name: (server, own name, portable name)} for tools and prompts; {URI: (server,)}
+        for resources and templates, or {exposed URI: (server, own URI)} where these differ; {listed
+        URI: (server, own URI, listed URI)} for skills.
         """
         self.conditional = {
             server: frozenset(facts.get(server, {}).get("conditional", ()))
             for server in self.servers
         }
-        """{server: the items that it offers only to a client with capabilities}."""
+        """{server: the items that it lists only for a client with capabilities}."""
         self.live: dict[str, list[Item]] = {}
-        """The lists that are served instead of the snapshot."""
+        """{server: the list that is served instead of its snapshot}."""
         self.version = 0
-        """How often another list was served."""
+        """How often a list was replaced."""
         self._snapshot = plan.snapshot
         self._outages = outages
         self._modern = {
             name for name, known in facts.items() if known["protocol"] == MODERN_VERSION
         }
-        """The servers whose tools were listed without a handshake.
-
-        They may hold what legacy clients do not understand.
-        """
+        """The modern servers, whose tools may have members that legacy clients do not know."""
         self._overlays = plan.overlays if kind is TOOLS else ""
         self._rows: dict[str, dict[str, list[str]]] = {}
         """The routing table by server: {server: {exposed name: the rest of its row}}."""
@@ -149,25 +146,27 @@ class Catalogue:
         self._recorded: dict[str, list[Item]] = {}
         self._names: dict[str, Item] = {}
 
-    def texts(self, client: Client, told: Told | None = None) -> list[str]:
-        """Return the JSON texts of the items that a client is shown, as it knows such items.
+    def texts(self, client: Client, expose: Rewrite | None = None) -> list[str]:
+        """Return the JSON texts of the items that a client gets, in the form of its era.
 
-        `told` returns what it is told of in place of a server's URI, None for always the same.
+        `expose(uri, server)` returns the exposed URI of a server's own; None if all are the same.
         """
         patches: Mapping[tuple[str, str], str] = {}
         if self._overlays:
             patches = patches_of(self._overlays)
-        texts = [(item.server, self._text(item, client, patches)) for item in self._shown(client)]
-        if told is None:
+        texts = [
+            (item.server, self._text(item, client, patches)) for item in self._visible_items(client)
+        ]
+        if expose is None:
             return [text for _, text in texts]
 
         def spelled(server: str, text: str) -> str:
-            return told_item(self.kind.name, text, lambda uri: told(uri, server))
+            return rewritten_item(self.kind.name, text, lambda uri: expose(uri, server))
 
         return [spelled(server, text) for server, text in texts]
 
     def mentions(self, scheme: str) -> bool:
-        """Whether a URI of a scheme may stand in the list, escaped or not."""
+        """Whether a URI of this scheme may stand in the list, escaped or not."""
         kind, live = self.kind.name, self.live
         for server in self.servers:
             if server not in live and scheme in self._snapshot[server].get(kind, ""):
@@ -175,8 +174,8 @@ class Catalogue:
         items = [item for listed in live.values() for item in listed]
         return any(item.mentions(scheme[:-2]) for item in items)
 
-    def _shown(self, client: Client) -> list[Item]:
-        """Return the items that a client is shown: conditional ones if it has capabilities."""
+    def _visible_items(self, client: Client) -> list[Item]:
+        """Return the items that a client gets: conditional ones if it has capabilities."""
         return [
             item
             for server in self.servers
@@ -189,7 +188,7 @@ class Catalogue:
         by_uri = self.kind.label == "uri"
         text = item.listed(item.original if by_uri else getattr(item, client.spelling))
         if client.is_modern and '"execution"' in text:
-            # Its items have no such member: tasks are not relayed.
+            # Modern tools have no such member, and tasks are not passed on.
             text = edited(text, drop=LEGACY_ONLY)
         patch = patches.get((item.server, item.original))
         wraps = item.server in self._modern and not client.is_modern and wraps_output(text)
@@ -201,14 +200,14 @@ class Catalogue:
         return legacy_item(text) if wraps else text
 
     def left_out(self, server: str) -> tuple[str, ...]:
-        """Return the members that the items of a server are listed without.
+        """Return the members that are dropped from the items of a server.
 
-        One that speaks both eras gives them in one alone, and has not changed for that.
+        A server of both eras gives them in one era alone; that is no change.
         """
         return LEGACY_ONLY if server in self._modern else ()
 
     def served(self, server: str) -> list[Item]:
-        """Return the items of a child as they are served now, down or not."""
+        """Return the items of a child that are served, whether it is down or not."""
         return self.live[server] if server in self.live else self.recorded(server)
 
     def recorded(self, server: str) -> list[Item]:
@@ -222,7 +221,7 @@ class Catalogue:
                 item = Item(server, own, names[0], head, tail)
                 item.portable = names[1]
                 found.append(item)
-            # At once: a list is compared by the thread that reads its server, without the lock.
+            # In one step: threads that compare a list read it without the lock.
             self._recorded[server] = found
         return self._recorded[server]
 
@@ -233,9 +232,9 @@ class Catalogue:
         self._names = {}
 
     def find(self, name: str) -> Item | None:
-        """Return the item that a client means by `name`, in any spelling, served or down.
+        """Return the item with this name, in any spelling, also of a child that is down.
 
-        Where two children have a resource of one URI, the first in the config's order is meant.
+        Of two resources with one URI, the one whose child is first in the config is returned.
         """
         if not self._names:
             items = [item for server in self.servers for item in self.served(server)]
@@ -248,7 +247,7 @@ class Catalogue:
 
 
 def wraps_output(text: str) -> bool:
-    """Whether older revisions do not know such an output schema: `legacy_item` wraps it."""
+    """Whether `legacy_item` is to wrap the output schema: older revisions allow objects alone."""
     if '"outputSchema"' not in text:
         return False
     schema = members(text)[0].get("outputSchema", (None,))[0]

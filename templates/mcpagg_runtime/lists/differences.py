@@ -1,7 +1,7 @@
-"""How a list of a child differs from another one, by value, and what is said of that.
+"""How two lists of a child differ, by value, and the text about that.
 
-The compiler classes changes by the same rules (`member_class`), and goes into schemas further: what
-is compatible here is so there.
+The compiler classes changes by the same rules (`member_class`) and looks deeper into schemas: what
+is compatible here is compatible there.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from mcpagg_runtime.lists.catalogue import Catalogue, Item
 
 
-# Members of `_meta` that name the page of a tool, the second one in older servers.
+# Members of `_meta` that name the page of a tool, the second in older servers.
 _PAGE = ("ui", "ui/resourceUri")
-# Members of a schema whose lists of strings are sets: their order means nothing.
+# Members of a schema whose lists of strings are sets: their order has no meaning.
 SETS = ("required", "type")
 
 
 class Difference:
-    """What is in one of two lists alone, or of another value: the items' own names.
+    """What is in only one of two lists, or has another value there: own names of items.
 
     `changed` is {name: (the old item, the new one)}.
     """
@@ -44,10 +44,10 @@ class Difference:
 
 
 def drift(catalogue: Catalogue, server: str, items: list[Item], shows_pages: bool) -> Difference:
-    """Return how what a child says now differs from its snapshot.
+    """Return how a child's list differs from its snapshot.
 
-    A tool that depends on the client's capabilities may be missing. To a client that shows no
-    pages, a server may list its tools without them, and leave those out that are for pages only.
+    A tool that depends on the client's capabilities may be missing. For a client that shows no
+    pages, a server may list its tools without them, and leave out those that are for pages alone.
     """
     listed = {item.original: item for item in items}
     absent = catalogue.conditional[server] - listed.keys()
@@ -59,22 +59,22 @@ def drift(catalogue: Catalogue, server: str, items: list[Item], shows_pages: boo
 
 
 def _without_page(item: Item, now: Item | None) -> Item | None:
-    """Return what is expected of an item for clients that show no pages, None for nothing.
+    """Return an item as it is expected for a client that shows no pages, None if it may be missing.
 
-    `now` is the item as it is listed to one.
+    `now` is the item as the child lists it for such a client.
     """
     value = parse(item.listed("")) if any(item.names(name) for name in _PAGE) else {}
     meta = value.get("_meta")
     if type(meta) is not dict or not any(name in meta for name in _PAGE):
         return item
-    value["_meta"] = {name: one for name, one in meta.items() if name not in _PAGE}
+    value["_meta"] = {name: part for name, part in meta.items() if name not in _PAGE}
     if not value["_meta"]:
         del value["_meta"]
     return now if now is None or same(value, parse(now.listed("")), SETS) else item
 
 
 def differs(old: Item, new: Item) -> bool:
-    """Whether two items of one name are of different values."""
+    """Whether two items of one name have different values."""
     if new.compared is not None and new.compared[0] is old:
         return new.compared[1]
     if old.head == new.head and old.tail == new.tail:
@@ -110,16 +110,16 @@ def same(one: Any, other: Any, sets: tuple[str, ...] = ()) -> bool:
 
 
 def _sorted(value: Any) -> Any:
-    """Return a list of strings in an order of its own; any other value as it is."""
+    """Return a list of strings sorted; any other value as it is."""
     if type(value) is list and all(type(item) is str for item in value):
         return sorted(value)
     return value
 
 
-# What a person or a model reads, and no program acts upon.
+# Members that people and models read, and no program acts upon.
 _TEXTS = ("title", "description", "icons")
-_OF_OBJECTS = ("properties", "required")
-# How many items the line about a difference names, and how many characters of each.
+_OF_OBJECTS = {"properties", "required"}
+# How many items a line about a difference names, and with how many characters each.
 SHOWN_NAMES = 20
 NAME_WIDTH = 100
 
@@ -174,31 +174,31 @@ def member_class(name: str, before: Any, now: Any) -> str:
 def arguments_schema(arguments: Any) -> Any:
     """Return the arguments of a prompt as the schema of an object."""
     listed = arguments if type(arguments) is list else []
-    known = {str(one.get("name")): one for one in listed if type(one) is dict}
+    known = {str(entry.get("name")): entry for entry in listed if type(entry) is dict}
     return {
         "properties": {
-            name: {key: value for key, value in one.items() if key not in ("name", "required")}
-            for name, one in known.items()
+            name: {key: value for key, value in entry.items() if key not in ("name", "required")}
+            for name, entry in known.items()
         },
-        "required": [name for name, one in known.items() if one.get("required") is True],
+        "required": [name for name, entry in known.items() if entry.get("required") is True],
     }
 
 
 def _is_compatible(before: Any, now: Any, output: bool) -> bool:
-    """Whether a schema plainly breaks nobody: it has more optional properties, or needs fewer.
+    """Whether the change of a schema is plainly compatible.
 
-    In what a tool returns, it promises more. What takes more looking is for `--check` to tell: here
-    it counts as breaking.
+    Of arguments, it adds optional properties or requires fewer; of an output, it adds properties or
+    requires more. Anything else counts as breaking here; `--check` looks deeper.
     """
     if before is None or now is None:
         return (before is None) == output
     if type(before) is not dict or type(now) is not dict:
         return same(before, now, SETS)
-    rest = [{key: one[key] for key in one if key not in _OF_OBJECTS} for one in (before, now)]
-    if not same(rest[0], rest[1], SETS):
+    others = [{key: schema[key] for key in schema.keys() - _OF_OBJECTS} for schema in (before, now)]
+    if not same(others[0], others[1], SETS):
         return False
-    old, new = (_object(one.get("properties")) for one in (before, now))
-    had, has = (_names(one.get("required")) for one in (before, now))
+    old, new = (_object(schema.get("properties")) for schema in (before, now))
+    had, has = (_names(schema.get("required")) for schema in (before, now))
     if old.keys() - new.keys() or new.keys() & had - old.keys():
         return False
     if had - has if output else has - had:

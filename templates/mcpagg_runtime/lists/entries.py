@@ -1,8 +1,8 @@
-"""What is listed of an entry in place of its server's own text.
+"""Changes to an entry's text when it is listed.
 
-- An overlay, which the config has for a tool: the snapshot, and what is compared with it, keep the
-  server's own words.
-- Output schemas of modern tools, for older revisions: the output is an object there.
+- The overlay of a tool, from the config; the snapshot, and what is compared with it, keep the
+  server's own text.
+- The output schema of a modern tool, for older revisions, where the output is an object.
 """
 
 from __future__ import annotations
@@ -47,9 +47,10 @@ def overlaid(text: str, patch: str) -> str:
 
 
 def legacy_item(text: str) -> str:
-    """Return a tool as older revisions know it: its output is an object.
+    """Return a tool in the form of older revisions, with an object as its output.
 
-    One for which `wraps_output` is true is wrapped as {"result": …}, as the TypeScript SDK does.
+    For a tool of which `wraps_output` is true. Its output is wrapped as {"result": …}, as in the
+    TypeScript SDK.
     """
     schema = members(text)[0]["outputSchema"][0]
     return edited(text, add={"outputSchema": _wrapped_schema(schema)})
@@ -63,9 +64,9 @@ def _wrapped_schema(schema: dict[str, Any]) -> str:
 
 
 def _moved_schema(part: Any) -> Any:
-    """Let the references within a schema be meant from its new place.
+    """Adapt the references within a schema to its new place.
 
-    Those within a schema of its own identity are meant from that.
+    A schema with an `$id` stays as it is: its references are relative to that.
     """
     if type(part) is list:
         return [_moved_schema(item) for item in part]

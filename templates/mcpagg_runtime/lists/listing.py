@@ -1,9 +1,9 @@
-"""Reads a list that a server gives: which of its entries are listed, and why the others are not.
+"""Reads the list of a server: which of its entries are listed, and why the others are not.
 
-The compiler and the emitted file read lists with this module alone, so that what is in a snapshot
-is what a running server is compared with. What the config hides is left out (`listed`), and an
-entry that nobody could ask for, or for which strict clients refuse the whole line that holds it,
-the lists of all other servers included (`Listing`):
+The compiler and the emitted file both read lists with this module, so that a running server is
+compared with what is in its snapshot. Left out is what the config hides (`listed`), what cannot be
+requested, and an entry for which strict clients refuse the whole result, which holds the lists of
+all servers (`Listing`):
 
 - a member that is not of its type, where that cannot be mended: see `mending`;
 - a number that no double holds, such as NaN, Infinity and 1e400 (RFC 8259, section 6);
@@ -11,11 +11,12 @@ the lists of all other servers included (`Listing`):
 - a member of its own that stands twice (section 4), which typed parsers in Rust refuse;
 - values nested deeper than such parsers go: 128 levels in Rust, 200 in the Python SDK.
 
-Nor is an entry listed whose name, or URI, some clients would take from elsewhere: parsers that
+Left out, too, is an entry whose name, or URI, some clients read from another member: parsers that
 ignore case, such as Go's, take the last of `name` and `Name`.
 
-So is a tool that cannot be called as its server wants: over HTTP, one that has headers repeat its
-arguments by a mark that is not valid (specification 2026-07-28, transports, `x-mcp-header`).
+So is a tool that cannot be called as its server demands: over HTTP, one whose arguments are to be
+repeated in headers by a mark that is not valid (specification 2026-07-28, transports,
+`x-mcp-header`).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.lists.catalogue import RESOURCES, TEMPLATES, TOOLS, Item
-from mcpagg_runtime.lists.mending import WRONG, Unmendable, mended, named, wrong
+from mcpagg_runtime.lists.mending import WRONG, Unmendable, apply_mends, described, find_mends
 from mcpagg_runtime.messages.jsontext import (
     Malformed,
     edited,
@@ -35,7 +36,7 @@ from mcpagg_runtime.messages.jsontext import (
     rivals,
 )
 from mcpagg_runtime.plan.names import name_new
-from mcpagg_runtime.plan.uri_templates import is_told_apart
+from mcpagg_runtime.plan.uri_templates import is_qualifiable
 from mcpagg_runtime.start.greeting import labelled
 from mcpagg_runtime.start.values import quote
 
@@ -54,7 +55,7 @@ MAXIMUM_PAGES = 1000
 # Levels; the message around an entry takes four more.
 MAXIMUM_ENTRY_DEPTH = 100
 
-# What a list may hold. Nobody has so many tools, and each costs every client something.
+# Bounds of a list, far beyond what real servers have.
 MAXIMUM_ENTRIES = 10_000
 MAXIMUM_ENTRY_CHARACTERS = 1 << 22
 
@@ -67,7 +68,7 @@ _LARGEST_DOUBLE = 1.7976931348623157e308
 class Listing:
     """One list of a server, as far as its pages have come.
 
-    Each name, or URI, counts where it comes first.
+    Of several entries with one name, or URI, the first counts.
     """
 
     def __init__(
@@ -79,48 +80,48 @@ class Listing:
         over_http: bool = False,
         without: Sequence[str] = (),
     ) -> None:
-        """`is_modern` and `over_http` say how the server is spoken to: see the module.
+        """`is_modern` and `over_http` say how the server is connected: see the module.
 
-        `without` are members that are left out of each entry.
+        `without` are members that are dropped from each entry.
         """
         self.kind = kind
         self._without = without
         self._is_modern = is_modern
         self._repeats = kind is TOOLS and is_modern and over_http
-        self.wanted: str | None = "{}"
+        self.next_params: str | None = "{}"
         """The params of the request for the next page, as JSON text; None once all have come."""
         self.faults: list[str] = []
         """What is wrong with the list; each one completes "server 'x' …"."""
         self.left_out: list[Refusal] = []
-        """What strict clients refuse of it, and is not listed."""
+        """The entries that are not listed, since strict clients refuse them."""
         self.mended: list[Refusal] = []
-        """What they would refuse, and is listed as they read it."""
+        """What is mended in entries that strict clients would refuse."""
         self.server = server
         self._first: dict[str, Item] = {}
         self._followed: set[str] = set()
 
-    def said(self, row: Row) -> list[str]:
-        """Return all that is to be said of the list, the losses first; see `faults`.
+    def warnings(self, row: Row) -> list[str]:
+        """Return all warnings about the list, what is left out first; see `faults`.
 
-        Nothing of what `row`, the server's in the launch table, hides.
+        There are none about entries that `row`, of the launch table, hides.
         """
         kind = self.kind
         refusals = [*self.left_out, *self.mended]
-        shown = [one for one in refusals if not is_hidden(kind, one[0], row)]
-        return [*self.faults, *[_said(kind, *one) for one in shown]]
+        visible = [refusal for refusal in refusals if not is_hidden(kind, refusal[0], row)]
+        return [*self.faults, *[_warning(kind, *refusal) for refusal in visible]]
 
     @property
     def items(self) -> list[Item]:
         """What is listed, in the server's order."""
         return list(self._first.values())
 
-    def take(self, result: str) -> None:
-        """Take the page that is wanted, the JSON text of a result.
+    def add_page(self, result: str) -> None:
+        """Read the next page, the JSON text of a result.
 
         Raises:
             Malformed: the text has no such list.
         """
-        self.wanted = None
+        self.next_params = None
         found, _ = members(result)
         if self.kind.member not in found or type(found[self.kind.member][0]) is not list:
             raise Malformed(f"no list of {self.kind.member}")
@@ -146,10 +147,10 @@ class Listing:
             self.faults.append(f"{what} in {self.kind.method}; the list ends there")
             return
         self._followed.add(cursor)
-        self.wanted = obj(cursor=quote(cursor))
+        self.next_params = obj(cursor=quote(cursor))
 
     def _item(self, value: Any, text: str, start: int, end: int) -> Item | None:
-        """Return an entry as it is listed, None if it is left out; note what is said of it."""
+        """Return an entry as it is listed, None if it is left out; note the warnings about it."""
         kind = self.kind
         entry = value if type(value) is dict else {}
         name, key = entry.get(kind.label), entry.get(kind.key)
@@ -162,7 +163,7 @@ class Listing:
         if fault := self._fault(entry, text[start:end]):
             self.faults.append(f"lists the {kind.name[:-1]} {key!r} with {fault}; it is left out")
             return None
-        if odd := _oddity(entry, text, start):
+        if odd := _refused_by_parsers(entry, text, start):
             self.left_out.append((key, "", odd, LEFT_OUT))
             return None
         if any(member in entry for member in self._without):
@@ -170,19 +171,19 @@ class Listing:
             text = edited(text[start:end], drop=self._without)
             start, end = 0, len(text)
         try:
-            mends = wrong(kind, entry, self._is_modern)
+            mends = find_mends(kind, entry, self._is_modern)
         except Unmendable as problem:
             self.left_out.append((key, str(problem), WRONG, LEFT_OUT))
             return None
         if mends:
-            self.mended += [(key, *one) for one in named(entry, mends)]
-            text = mended(text[start:end], mends)
+            self.mended += [(key, *mend) for mend in described(entry, mends)]
+            text = apply_mends(text[start:end], mends)
             start, end = 0, len(text)
         _, begin, stop = members(text, start)[0][kind.label]
         return Item(self.server, key, name, text[start:begin], text[stop:end])
 
     def _fault(self, entry: dict[str, Any], text: str) -> str:
-        """Name that for which an entry is left out though strict clients read it, "" if nothing."""
+        """Say why an entry is left out although strict clients can read it, "" if it is not."""
         if len(text) > MAXIMUM_ENTRY_CHARACTERS:
             return TOO_LARGE
         if rival := rivals(entry, {self.kind.label, self.kind.key}):
@@ -200,15 +201,15 @@ class Listing:
         return f"an {MARK} {fault}, which clients of HTTP refuse" if fault else ""
 
 
-def _said(kind: Kind, name: str, pointer: str, what: str, done: str) -> str:
+def _warning(kind: Kind, name: str, pointer: str, what: str, done: str) -> str:
     where = f" at {pointer}" if pointer else ""
     about = f"lists the {kind.name[:-1]} {name!r} with {what}{where}"
     return f"{about}, which strict clients refuse; {done}"
 
 
-def _oddity(value: dict[str, Any], text: str, start: int) -> str:
-    """Name what strict parsers refuse in an entry at text[start], "" if there is nothing."""
-    if odd := unreadable(value):
+def _refused_by_parsers(value: dict[str, Any], text: str, start: int) -> str:
+    """Say what strict parsers refuse in an entry at text[start], "" for nothing."""
+    if odd := strict_fault(value):
         return odd
     names: list[str] = []
     read_members(text, start, {}, names)
@@ -218,8 +219,8 @@ def _oddity(value: dict[str, Any], text: str, start: int) -> str:
 def listed(items: list[Item], catalogue: Catalogue, connection: Connection) -> list[Item]:
     """Return those of a child's items that the proxy lists, each under its names.
 
-    The config filters tools and resources; what has the name or the URI of another child's is left
-    out, as the compiler does, but for pages and skills: see `Addresses`.
+    The config filters tools and resources. As in the compiler, an item with the name or the URI of
+    another child's is left out; pages and skills are qualified instead, see `Addresses`.
     """
     kind, server, row = catalogue.kind, connection.name, connection.row
     items = [item for item in items if not is_hidden(kind, item.original, row)]
@@ -230,7 +231,7 @@ def listed(items: list[Item], catalogue: Catalogue, connection: Connection) -> l
         items = [
             item
             for item in items
-            if routes.get(item.original, own)[0] == server or is_told_apart(item.original)
+            if routes.get(item.original, own)[0] == server or is_qualifiable(item.original)
         ]
         for item in items:
             item.exposed = item.portable = labelled(server, item.exposed)
@@ -238,7 +239,7 @@ def listed(items: list[Item], catalogue: Catalogue, connection: Connection) -> l
 
 
 def _named(items: list[Item], catalogue: Catalogue, connection: Connection) -> list[Item]:
-    """Give tools or prompts the names that they had, or new ones; return those with names."""
+    """Give tools or prompts the names that they had, or new ones; return those that have one."""
     server = connection.name
     had = [*catalogue.live.get(server, ()), *catalogue.recorded(server)]
     known = {item.original: item for item in had}
@@ -254,18 +255,17 @@ def _named(items: list[Item], catalogue: Catalogue, connection: Connection) -> l
 
 
 def is_hidden(kind: Kind, own: str, row: Row) -> bool:
-    """Whether a server's row hides what it knows as `own`: a tool, a resource or a template."""
+    """Whether a server's row hides a tool, a resource or a template, by its own name or URI."""
     if kind is TOOLS:
-        return not offered(own, row)
+        return not is_offered(own, row)
     return kind in (RESOURCES, TEMPLATES) and hides_address(own, row)
 
 
-def offered(tool: str, row: Row) -> bool:
-    """Whether a server's row lets `tool` (its own name) be seen: `hide` wins over `expose`."""
+def is_offered(tool: str, row: Row) -> bool:
+    """Whether a server's row exposes `tool`, an own name: `hide` has precedence over `expose`."""
     expose, hide = row.get("expose"), row.get("hide", ())
     if expose is None and not hide:
         return True
-    # Only where the config filters: fnmatch brings re along.
     if any(fnmatchcase(tool, glob) for glob in hide):
         return False
     return expose is None or any(fnmatchcase(tool, glob) for glob in expose)
@@ -274,7 +274,7 @@ def offered(tool: str, row: Row) -> bool:
 def hides_address(uri: str, row: Row) -> bool:
     """Whether a server's row hides the resource or template `uri`.
 
-    Only a glob with a colon means one, as every URI has: `*` hides all tools.
+    Only a glob with a colon is for URIs, which all have one: `*` hides all tools.
     """
     globs = [glob for glob in row.get("hide", ()) if ":" in glob]
     if not globs:
@@ -282,8 +282,8 @@ def hides_address(uri: str, row: Row) -> bool:
     return any(fnmatchcase(uri, glob) for glob in globs)
 
 
-def unreadable(value: Any) -> str:
-    """Name the first thing in a value that strict parsers refuse, "" if there is none."""
+def strict_fault(value: Any) -> str:
+    """Say what strict parsers refuse in a value, "" for nothing."""
     todo = [(value, 1)]
     while todo:
         item, depth = todo.pop()
@@ -314,5 +314,5 @@ def _has_utf8(text: str) -> bool:
 
 
 def _is_finite(number: Any) -> bool:
-    # What has too many digits for Python is kept as text; NaN compares false with everything.
+    # A number with too many digits for Python is kept as text; NaN compares false with everything.
     return not isinstance(number, str) and -_LARGEST_DOUBLE <= number <= _LARGEST_DOUBLE

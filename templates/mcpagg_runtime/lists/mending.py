@@ -1,19 +1,19 @@
 """Mends the entries of lists for which strict clients refuse the whole list.
 
-A client whose types do not fit one member of one entry, such as a hint that is null, has no tools
-at all, of no server. What is wrong is put right where that changes no meaning:
+If a member of one entry, such as a hint that is null, does not fit the types of a client, that
+client has no tools at all, of any server. Such members are mended where that changes no meaning:
 
-- an optional member that is null is left out, as if it were not given, and so is a keyword in a
-  schema, but for `default` and `const`: the TypeScript SDK 1.x compiles the schemas of outputs;
+- an optional member that is null is left out, and so is a keyword in a schema, except `default` and
+  `const`: the TypeScript SDK 1.x compiles the schemas of outputs;
 - the schema of a tool's arguments is that of an object, whether it says so or not, and so is that
   of an output in the revisions with a handshake;
 - the schemas `true`, `false` and null of a property are written as objects (JSON Schema, 4.3.2);
-- an empty array in place of an object is an empty object, and the other way round: languages with
-  one type for both cannot tell them apart.
+- an empty array in place of an object becomes an empty object, and the reverse: languages with one
+  type for both cannot distinguish them.
 
-Any other entry of that kind cannot be listed. Members that clients do not know, and what is in
-`_meta`, are not looked at: there a null may well mean something. `SHAPES` is what the official
-libraries demand: Python 1.x and 2.x, TypeScript 1.x and 2.x, whichever is strictest.
+An entry that is wrong in another way is not listed. Members that clients do not know, and `_meta`,
+are not checked, since a null may have a meaning there. `SHAPES` is what the strictest of the
+official libraries demands: Python 1.x and 2.x, TypeScript 1.x and 2.x.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
     Mends = dict[Path, str]
     """The JSON text that is to stand in each place, "" for none."""
     Shape = Callable[[Any], str | None] | dict[str, Any] | list[Any] | tuple[Any]
-    """What a value must be: an object with members of such shapes, as far as they are known; an
-    array of one such shape; an object of any members of one such shape, for which a tuple stands;
-    or what a function says of it: "" if it is right, the JSON text that is to stand in its place,
-    or None if nothing can."""
+    """What a value must be. A dict: an object whose known members have these shapes. A list: an
+    array whose elements have this shape. A tuple: an object whose members, whatever their names,
+    have this shape. A function returns "" for a value that is right, the JSON text that is to
+    replace it, or None if it cannot be mended."""
 
 WRONG = "a wrong value"
 _JSON_TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
-# Keywords of JSON Schema that hold schemas by name, one or several, and others of which a null says
-# nothing: not `default` and `const`.
+# Keywords of JSON Schema: those that hold schemas by name, those that hold one or several schemas,
+# and all for which null has no meaning, which it has for `default` and `const`.
 _BY_NAME = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 _HOLDERS = (
     *("items", "prefixItems", "additionalItems", "unevaluatedItems", "contains"),
@@ -64,16 +64,16 @@ _LARGEST_SIZE = float(1 << 63)
 
 
 class Unmendable(ValueError):
-    """Raised for an entry that cannot be put right; says at which member (JSON pointer)."""
+    """Raised for an entry that cannot be mended; names the member by its JSON pointer."""
 
 
-def wrong(kind: Kind, entry: dict[str, Any], is_modern: bool) -> Mends:
-    """Return what is to be mended of an entry of a list, nothing if every client reads it.
+def find_mends(kind: Kind, entry: dict[str, Any], is_modern: bool) -> Mends:
+    """Return the mends of an entry of a list, none if every client can read it.
 
-    `is_modern` says whether its server is one of 2026-07-28: outputs may be anything there.
+    `is_modern`: its server speaks 2026-07-28, where outputs may be of any type.
 
     Raises:
-        Unmendable: that is not enough.
+        Unmendable: it cannot be mended.
     """
     shape = SHAPES.get(kind)
     if shape is None:
@@ -83,14 +83,14 @@ def wrong(kind: Kind, entry: dict[str, Any], is_modern: bool) -> Mends:
         types = {"type": _any_type_shape} if output.get("type") is not None else {}
         shape = {**shape, "outputSchema": {"$schema": _text_shape, **types}}
     mends: Mends = {}
-    _look(entry, shape, (), mends)
+    _check(entry, shape, (), mends)
     for member in ("inputSchema", "outputSchema") if kind is TOOLS else ():
         _drop_nulls(entry.get(member), (member,), mends)
     return mends
 
 
-def named(entry: dict[str, Any], mends: Mends) -> list[tuple[str, str, str]]:
-    """Return for each mend the JSON pointer to it, what is wrong there, and what is done."""
+def described(entry: dict[str, Any], mends: Mends) -> list[tuple[str, str, str]]:
+    """Return for each mend its JSON pointer, what is wrong there, and what is done."""
     return [
         (
             _as_pointer(path),
@@ -146,7 +146,7 @@ def _address_shape(value: Any) -> str | None:
 
 
 def _type_shape(value: Any) -> str | None:
-    # What is described is always an object: other types that are allowed besides say nothing.
+    # Arguments are always an object: other types that are allowed besides have no meaning.
     if value == "object":
         return ""
     return '"object"' if type(value) is list and "object" in value else None
@@ -154,7 +154,7 @@ def _type_shape(value: Any) -> str | None:
 
 def _any_type_shape(value: Any) -> str | None:
     types = value if type(value) is list and value else [value]
-    return "" if all(type(one) is str and one in _JSON_TYPES for one in types) else None
+    return "" if all(type(name) is str and name in _JSON_TYPES for name in types) else None
 
 
 def _property_shape(value: Any) -> str | None:
@@ -228,20 +228,20 @@ _NEEDED: Mapping[str, str] = {
     "inputSchema": obj(type='"object"'),
     "type": '"object"',
 }
-"""Members that must be there wherever they are known, and what they are if they are not: "" if
-nobody can say."""
+"""Members that must be there wherever they are known, and what is written if they are missing; ""
+if that is not known."""
 
 
-def _look(value: Any, shape: Shape, path: Path, mends: Mends) -> None:
-    """Note what is to be mended of a value at `path` of an entry.
+def _check(value: Any, shape: Shape, path: Path, mends: Mends) -> None:
+    """Check a value at `path` of an entry, and note its mends.
 
     Raises:
-        Unmendable: that is not enough.
+        Unmendable: it cannot be mended.
     """
     if isinstance(shape, dict):
-        new = _look_at_members(value, shape, path, mends)
+        new = _check_members(value, shape, path, mends)
     elif isinstance(shape, (list, tuple)):
-        new = _look_at_all(value, shape, path, mends)
+        new = _check_all(value, shape, path, mends)
     else:
         new = shape(value)
     if new is None:
@@ -250,8 +250,8 @@ def _look(value: Any, shape: Shape, path: Path, mends: Mends) -> None:
         mends[path] = new
 
 
-def _look_at_members(value: Any, shape: Mapping[str, Any], path: Path, mends: Mends) -> str | None:
-    """Look at the known members of an object; return what a function would say of it."""
+def _check_members(value: Any, shape: Mapping[str, Any], path: Path, mends: Mends) -> str | None:
+    """Check the known members of an object; return what a function of a Shape returns."""
     missing = {name: new for name, new in _NEEDED.items() if name in shape}
     if value == [] and "" not in missing.values():
         return obj(missing)
@@ -260,7 +260,7 @@ def _look_at_members(value: Any, shape: Mapping[str, Any], path: Path, mends: Me
     for name, inner in shape.items():
         place, new = (*path, name), missing.get(name)
         if value.get(name) is not None:
-            _look(value[name], inner, place, mends)
+            _check(value[name], inner, place, mends)
         elif new == "":
             raise Unmendable(_as_pointer(place))
         elif new or name in value:
@@ -268,15 +268,15 @@ def _look_at_members(value: Any, shape: Mapping[str, Any], path: Path, mends: Me
     return ""
 
 
-def _look_at_all(value: Any, shape: list[Any] | tuple[Any], path: Path, mends: Mends) -> str | None:
-    """Look at all that is in an array, or in an object of any members; see there."""
+def _check_all(value: Any, shape: list[Any] | tuple[Any], path: Path, mends: Mends) -> str | None:
+    """Check all elements of an array, or members of an object; return the same."""
     is_array = isinstance(shape, list)
     if value == ({} if is_array else []):
         return "[]" if is_array else "{}"
     if type(value) is not (list if is_array else dict):
         return None
     for step in range(len(value)) if is_array else value:
-        _look(value[step], shape[0], (*path, step), mends)
+        _check(value[step], shape[0], (*path, step), mends)
     return ""
 
 
@@ -308,8 +308,8 @@ def _found_there(value: Any, path: Path) -> str:
     return "null" if value is None else WRONG
 
 
-def mended(text: str, mends: Mends) -> str:
-    """Return the JSON text of an entry, an object or array in it, with what its mends say."""
+def apply_mends(text: str, mends: Mends) -> str:
+    """Return a JSON text, of an object or an array, with its mends applied."""
     by_step: dict[Any, Mends] = {}
     for (step, *rest), new in mends.items():
         by_step.setdefault(step, {})[tuple(rest)] = new
@@ -328,5 +328,5 @@ def mended(text: str, mends: Mends) -> str:
 
 
 def _mended_part(text: str, place: tuple[int, int], mends: Mends) -> str:
-    """Return what stands in a place of a text, mended, or what is to stand there instead."""
-    return mends[()] if () in mends else mended(text[place[0] : place[1]], mends)
+    """Return a part of a text with its mends applied, or what replaces it."""
+    return mends[()] if () in mends else apply_mends(text[place[0] : place[1]], mends)

@@ -1,4 +1,4 @@
-"""What URIs tell: whether one is absolute, who named it, and as what clients are told of it."""
+"""URIs: whether one is absolute, which server named it, and as what it is exposed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.messages.message import result
 from mcpagg_runtime.messages.protocol import APART
-from mcpagg_runtime.plan.addresses import pages_of, told_result
+from mcpagg_runtime.plan.addresses import pages_of, rewritten_result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,17 +20,17 @@ MAXIMUM_URIS = 10_000
 LONGEST_URI = 2_000
 _IN_SCHEME = str.maketrans("", "", "+-.")
 _WITH_HOST = ("http", "https", "ws", "wss", "ftp")
-# What no host may hold (https://url.spec.whatwg.org/#forbidden-host-code-point).
+# Characters that no host may hold (https://url.spec.whatwg.org/#forbidden-host-code-point).
 _NO_HOST = frozenset("\0 #/:<>?@[\\]^|")
 _NO_DOMAIN = _NO_HOST | frozenset(map(chr, range(32))) | {"%", "\x7f"}
-# What stands in a result that names such a URI, escaped or not.
+# A result that names such a URI, escaped or not, holds one of these.
 _MARKS = (*(scheme[:-2] for scheme in APART), "\\u003a", "\\u003A", "\\u006", "\\u007")
 
 
 def is_absolute(uri: str) -> bool:
-    """Whether strict clients take `uri` for an absolute one (https://url.spec.whatwg.org).
+    """Whether strict clients accept `uri` as an absolute URL (https://url.spec.whatwg.org).
 
-    Of the domain names and numbers that they take, this knows those that servers write.
+    Of domain names and numbers, this knows the forms that servers use.
     """
     uri = uri.strip("".join(map(chr, range(33)))).translate({9: "", 10: "", 13: ""})
     scheme, colon, rest = uri.partition(":")
@@ -85,25 +85,23 @@ def _is_number(address: str, version: int) -> bool:
         return False
 
 
-class Origins:
+class UriOwners:
     """Which server each URI came from last; the oldest is forgotten first.
 
-    Also what clients are told of in place of URIs that two servers hand out, see `Addresses`.
+    Also gives the exposed URIs of those that several servers have, see `Addresses`.
     """
 
-    def __init__(
-        self, are_asked_for: bool = True, addresses: Callable[[], Addresses] | None = None
-    ) -> None:
-        """`are_asked_for` says whether anyone is to know; else nothing need be learned.
+    def __init__(self, are_asked_for: bool, addresses: Callable[[], Addresses]) -> None:
+        """`are_asked_for`: whether a client can ask for a URI at all; else none is noted.
 
-        `addresses` returns what the lists hand out now.
+        `addresses` returns the URIs that are in the lists now.
         """
         self.are_asked_for = are_asked_for
         self._addresses = addresses
         self._servers: dict[str, str] = {}
 
     def add(self, uri: str, server: str) -> None:
-        """Note that a URI is of a server."""
+        """Note that a URI came from a server."""
         if len(uri) > LONGEST_URI:
             return
         self._servers.pop(uri, None)
@@ -111,37 +109,37 @@ class Origins:
         if len(self._servers) > MAXIMUM_URIS:
             del self._servers[next(iter(self._servers))]
 
-    def told(self, uri: str, server: str) -> str:
-        """Return what clients are told of in place of a server's URI, most often the same."""
-        if self._addresses is None or not uri.startswith(APART):
+    def exposed_uri(self, uri: str, server: str) -> str:
+        """Return the exposed URI of a server's own, which most often is the same."""
+        if not uri.startswith(APART):
             return uri
-        return self._addresses().told(uri, server, self.of(uri))
+        return self._addresses().exposed_uri(uri, server, self.of(uri))
 
-    def learn(self, answer: Message, server: str) -> Message:
-        """Note the URIs that the result of a server names; return it as clients are told it."""
-        said = answer.members.get("result")
-        if not self.are_asked_for or said is None:
+    def note_result(self, answer: Message, server: str) -> Message:
+        """Note the URIs in a server's result; return the result with exposed URIs."""
+        payload = answer.members.get("result")
+        if payload is None:
             return answer
-        may_differ = self._addresses is not None and any(mark in said.text for mark in _MARKS)
-        if not (may_differ or '"uri"' in said.text) or type(said.value) is not dict:
+        may_differ = any(mark in payload.text for mark in _MARKS)
+        if not (may_differ or '"uri"' in payload.text) or type(payload.value) is not dict:
             return answer
         if not may_differ:
-            self._note([*_uris_in(said.value)], server)
+            self._note_all([*_uris_in(payload.value)], server)
             return answer
-        if self._note([*_uris_in(said.value), *pages_of(said.value)], server):
+        if self._note_all([*_uris_in(payload.value), *pages_of(payload.value)], server):
             return answer
-        text = told_result(said.text, lambda uri: self.told(uri, server))
-        return answer if text == said.text else result(answer.id_text, text)
+        text = rewritten_result(payload.text, lambda uri: self.exposed_uri(uri, server))
+        return answer if text == payload.text else result(answer.id_text, text)
 
-    def _note(self, uris: list[str], server: str) -> bool:
-        """Note those URIs that clients are told of as they are; return whether all are."""
-        same = [uri for uri in uris if self.told(uri, server) == uri]
+    def _note_all(self, uris: list[str], server: str) -> bool:
+        """Note the URIs that are exposed as they are; return whether all are."""
+        same = [uri for uri in uris if self.exposed_uri(uri, server) == uri]
         for uri in same[:MAXIMUM_URIS]:
             self.add(uri, server)
         return len(same) == len(uris)
 
     def of(self, uri: str) -> str | None:
-        """Return the server that a URI came from, None if it is not known."""
+        """Return the server that a URI came from last, None if it is not known."""
         return self._servers.get(uri)
 
 
@@ -155,8 +153,8 @@ def _uris_in(result: dict[str, Any]) -> Iterator[str]:
             parts += _items(holder, member)
     for part in [skill, *parts]:
         if type(part) is dict:
-            for one in (part, part.get("resource")):
-                uri = one.get("uri") if type(one) is dict else None
+            for block in (part, part.get("resource")):
+                uri = block.get("uri") if type(block) is dict else None
                 if type(uri) is str:
                     yield uri
 

@@ -1,9 +1,9 @@
-"""Where two servers hand out one URI of a page or a skill: each is told apart by its server's name.
+"""URIs of pages and skills that several servers have: each is qualified with its server's name.
 
 `ui://widget/main.html` of the server `shop` is then listed, and named by its tools and its results,
-as `ui://shop/widget/main.html`; a request for that is one to `shop` for its own URI. So a host
-shows nobody the page of another. A skill goes as a whole, with its folder: relative references
-stay true. No other URI changes.
+as `ui://shop/widget/main.html`; a request for that goes to `shop` with its own URI. So a host never
+shows the page of another server. A skill is qualified with its folder, so that relative references
+stay valid. No other URI changes. The exposed URI is the one that clients see.
 
 https://github.com/modelcontextprotocol/ext-apps, https://github.com/modelcontextprotocol/ext-skills
 """
@@ -13,134 +13,129 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.messages.jsontext import Json, elements, members
-from mcpagg_runtime.plan.uri_templates import fits, folder_of, is_told_apart
+from mcpagg_runtime.plan.uri_templates import fits, is_qualifiable, percent_encoded, qualified_unit
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
-    Told = Callable[[str], str]
-    """Returns the URI that clients are told of in place of a server's own."""
+    Rewrite = Callable[[str], str]
+    """Returns the exposed URI for a server's own."""
 
-_SEGMENT = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
-_FLAT = "ui/resourceUri"
-"""What `ui.resourceUri` was in `_meta` at first; hosts heed both."""
-_SEVERAL = ""
-"""Stands among the owners of a URI that is told apart though one server alone hands it out."""
+_OLD_PAGE = "ui/resourceUri"
+"""The name of `ui.resourceUri` in `_meta` in older servers; hosts read both."""
+_OTHERS = ""
+"""An owner that is no server: makes a URI qualified that only one server has."""
 
 
 class Addresses:
-    """Which servers hand out which URIs of pages and skills, and how clients are told of them."""
+    """Which servers have which URIs of pages and skills, and as what they are exposed."""
 
-    def __init__(self, handed: Mapping[str, Iterable[str]]) -> None:
-        """`handed` is {server: the URIs, and templates of such, in its lists}."""
-        self._servers = {_encoded(server): server for server in handed}
+    def __init__(self, uris: Mapping[str, Iterable[str]]) -> None:
+        """`uris` is {server: the URIs, and templates of URIs, in its lists}."""
+        self._servers = {percent_encoded(server): server for server in uris}
         self._owners: dict[str, set[str]] = {}
-        """{URI of a page, or folder of a skill: who hands it out}."""
-        listed = [(uri, server) for server, uris in handed.items() for uri in uris]
-        listed = [(uri, server) for uri, server in listed if is_told_apart(uri)]
+        """{URI of a page, or folder of a skill: the servers that have it}."""
+        listed = [(uri, server) for server, own in uris.items() for uri in own]
+        listed = [(uri, server) for uri, server in listed if is_qualifiable(uri)]
         for uri, server in listed:
-            self._owners.setdefault(folder_of(uri), set()).add(server)
-        for uri, server in listed:  # what is a file to one may be a folder to another
+            self._owners.setdefault(qualified_unit(uri), set()).add(server)
+        for uri, server in listed:  # a file of one server may be a folder of another
             self._owners[self._place(uri)].add(server)
-        self._templates = [one for one, by in self._owners.items() if "{" in one and len(by) > 1]
-        while self._clears({uri for uri, _ in listed}):
+        self._templates = [uri for uri, by in self._owners.items() if "{" in uri and len(by) > 1]
+        while self._resolve_conflicts({uri for uri, _ in listed}):
             pass
 
-    def _clears(self, uris: set[str]) -> bool:
-        """See that no URI stays as it is that is told in place of another; return whether one did.
+    def _resolve_conflicts(self, uris: set[str]) -> bool:
+        """Qualify each URI that equals another one's exposed URI; return whether there was any.
 
-        Each that is moved for that has one segment more, so this comes to an end.
+        Each URI that is qualified for that has one segment more, so this comes to an end.
         """
-        taken = [uri for uri in uris if self._is_alone(uri) and self._stands_for(uri) is not None]
-        for uri in taken:
-            self._owners[self._place(uri)].add(_SEVERAL)
-        return bool(taken)
+        conflicting = [
+            uri for uri in uris if self._has_one_owner(uri) and self._unqualified(uri) is not None
+        ]
+        for uri in conflicting:
+            self._owners[self._place(uri)].add(_OTHERS)
+        return bool(conflicting)
 
-    def _is_alone(self, uri: str) -> bool:
-        """Whether one server alone hands out a URI, or what it lies in."""
+    def _has_one_owner(self, uri: str) -> bool:
+        """Whether only one server has a URI, or the folder that it lies in."""
         return len(self._owners.get(self._place(uri), ())) == 1
 
     def owners(self, uri: str) -> set[str]:
-        """Return the servers whose lists hand out a URI of a page or a skill."""
+        """Return the servers in whose lists a URI of a page or a skill is."""
         place = self._place(uri)
-        if place or not is_told_apart(uri):
+        if place or not is_qualifiable(uri):
             return self._owners.get(place, set())
-        fitting = [self._owners[one] for one in self._templates if fits(one, uri)]
+        fitting = [self._owners[template] for template in self._templates if fits(template, uri)]
         return set().union(*fitting)
 
     def _place(self, uri: str) -> str:
-        """Return the URI, or the innermost folder of a skill, that is handed out; "" for none."""
-        if not is_told_apart(uri):
+        """Return the URI, or the innermost folder around it, that has owners; "" for none."""
+        if not is_qualifiable(uri):
             return ""
         while uri not in self._owners:
-            if folder_of(uri) == uri:
+            if qualified_unit(uri) == uri:
                 return ""
-            uri = folder_of(uri)
+            uri = qualified_unit(uri)
         return uri
 
-    def told(self, uri: str, server: str, origin: str | None = None) -> str:
-        """Return what clients are told of in place of a server's own URI.
+    def exposed_uri(self, uri: str, server: str, origin: str | None = None) -> str:
+        """Return the exposed URI for a server's own.
 
-        That is another one where another server hands it out too: in a list, or else in a result,
-        where `origin` was the first.
+        It is qualified if another server has it, too: in a list, or else in a result, where
+        `origin` was the first server that named it.
         """
-        if not is_told_apart(uri):
+        if not is_qualifiable(uri):
             return uri
         owners = self.owners(uri) or ({origin} if origin else set())
-        return server_address(uri, server) if owners - {server} else uri
+        return qualified_uri(uri, server) if owners - {server} else uri
 
-    def meant(self, uri: str, origin: Callable[[str], str | None]) -> tuple[str, str] | None:
-        """Return whose URI was told as this one, and that; None where it is somebody's own.
+    def own_uri(self, uri: str, origin: Callable[[str], str | None]) -> tuple[str, str] | None:
+        """Return the server of a qualified URI and its own URI; None if the URI is not qualified.
 
-        `origin` returns who was the first to hand out a URI in a result.
+        `origin` returns the first server that named a URI in a result.
         """
-        meant = self._stands_for(uri, origin)
-        if meant is None or not self._is_alone(uri):
-            return meant
-        server, own = meant
-        # A skill of one server may lie in what is the folder of another's.
-        moved = server_address(self._place(own), server)
-        return meant if server in self.owners(own) and len(moved) > len(self._place(uri)) else None
+        found = self._unqualified(uri, origin)
+        if found is None or not self._has_one_owner(uri):
+            return found
+        server, own = found
+        # A skill of one server may lie in the folder of another server's skill.
+        moved = qualified_uri(self._place(own), server)
+        is_qualified = server in self.owners(own) and len(moved) > len(self._place(uri))
+        return found if is_qualified else None
 
-    def _stands_for(
+    def _unqualified(
         self, uri: str, origin: Callable[[str], str | None] = lambda uri: None
     ) -> tuple[str, str] | None:
-        """Return the server, and its own URI, that would be told as this one."""
+        """Return the server, and its own URI, that would be exposed as this one."""
         scheme, _, path = uri.partition("://")
         first, mark, rest = path.partition("/")
         server, own = self._servers.get(first), f"{scheme}://{rest}"
-        if server is None or not mark or self.told(own, server, origin(own)) == own:
+        if server is None or not mark or self.exposed_uri(own, server, origin(own)) == own:
             return None
         return server, own
 
 
-def server_address(uri: str, server: str) -> str:
+def qualified_uri(uri: str, server: str) -> str:
     """Return a URI with the name of a server as its first segment."""
     scheme, _, path = uri.partition("://")
-    return f"{scheme}://{_encoded(server)}/{path}"
+    return f"{scheme}://{percent_encoded(server)}/{path}"
 
 
-def _encoded(server: str) -> str:
-    """Return the name of a server as one segment of a URI (RFC 3986)."""
-    return "".join(
-        [chr(byte) if byte in _SEGMENT else f"%{byte:02X}" for byte in server.encode("utf-8")]
-    )
-
-
-# What is handed out, in values
+# The URIs in values
 
 
 def uris_of(kind: str, item: Mapping[str, Any]) -> list[str]:
-    """Return the URIs that an item of a kind of list hands out; those of a skill with its files."""
+    """Return the URIs that an item of a list names; of a skill, also those of its files."""
     if kind in ("tools", "prompts"):
         return pages_of(item)
     files = item.get("resources")
     named = [item, *(files if type(files) is list else ())]
     key = "uriTemplate" if kind == "templates" else "uri"
-    found = [one.get(key) for one in named if type(one) is dict]
-    return [one for one in found if type(one) is str]
+    uris = [entry.get(key) for entry in named if type(entry) is dict]
+    return [uri for uri in uris if type(uri) is str]
 
 
 def pages_of(value: Mapping[str, Any]) -> list[str]:
@@ -149,56 +144,58 @@ def pages_of(value: Mapping[str, Any]) -> list[str]:
     if type(meta) is not dict:
         return []
     ui = meta.get("ui")
-    named = [ui.get("resourceUri") if type(ui) is dict else None, meta.get(_FLAT)]
-    return [one for one in named if type(one) is str]
+    named = [ui.get("resourceUri") if type(ui) is dict else None, meta.get(_OLD_PAGE)]
+    return [uri for uri in named if type(uri) is str]
 
 
-# What is told, in JSON texts
+# The URIs in JSON texts
 
 
-def told_item(kind: str, text: str, told: Told) -> str:
-    """Return an item of a kind of list with its URIs as they are told."""
+def rewritten_item(kind: str, text: str, rewrite: Rewrite) -> str:
+    """Return an item of a list with its URIs as they are exposed."""
     if kind == "tools":
-        return _with_pages(text, told)
-    text = _with_uri(text, told, "uriTemplate" if kind == "templates" else "uri")
-    return _with_each(text, "resources", lambda one: _with_uri(one, told))
+        return _with_pages(text, rewrite)
+    text = _with_uri(text, rewrite, "uriTemplate" if kind == "templates" else "uri")
+    return _with_each(text, "resources", lambda part: _with_uri(part, rewrite))
 
 
-def told_result(text: str, told: Told) -> str:
-    """Return a result with its URIs as they are told.
+def rewritten_result(text: str, rewrite: Rewrite) -> str:
+    """Return a result with its URIs as they are exposed.
 
-    They stand in links, in resources that are embedded or read, in the entry of a skill and those
-    of a folder, and where a tool names its page.
+    They stand in links, in resources that are embedded or read, in the entries of skills and
+    folders, and where a tool names its page.
     """
 
-    def block(one: str) -> str:
-        return _with_inner(_with_uri(one, told), "resource", lambda inner: _with_uri(inner, told))
+    def block(part: str) -> str:
+        return _with_inner(
+            _with_uri(part, rewrite), "resource", lambda inner: _with_uri(inner, rewrite)
+        )
 
-    text = _with_pages(text, told)
-    text = _with_inner(text, "skill", lambda skill: told_item("skills", skill, told))
-    text = _with_each(text, "messages", lambda one: _with_inner(one, "content", block))
+    text = _with_pages(text, rewrite)
+    text = _with_inner(text, "skill", lambda skill: rewritten_item("skills", skill, rewrite))
+    text = _with_each(text, "messages", lambda part: _with_inner(part, "content", block))
     text = _with_each(text, "content", block)
     for member in ("contents", "resources"):
-        text = _with_each(text, member, lambda one: _with_uri(one, told))
+        text = _with_each(text, member, lambda part: _with_uri(part, rewrite))
     return text
 
 
-def _with_pages(text: str, told: Told) -> str:
+def _with_pages(text: str, rewrite: Rewrite) -> str:
     """Change the pages that `_meta` names."""
 
     def change(meta: str) -> str:
-        return _with_inner(_with_uri(meta, told, _FLAT), "ui", page)
+        return _with_inner(_with_uri(meta, rewrite, _OLD_PAGE), "ui", page)
 
     def page(ui: str) -> str:
-        return _with_uri(ui, told, "resourceUri")
+        return _with_uri(ui, rewrite, "resourceUri")
 
     return _with_inner(text, "_meta", change)
 
 
-def _with_uri(text: str, told: Told, member: str = "uri") -> str:
+def _with_uri(text: str, rewrite: Rewrite, member: str = "uri") -> str:
     """Change a URI that is a member of an object."""
     uri: Any = members(text)[0].get(member, (None,))[0]
-    new = told(uri) if type(uri) is str else uri
+    new = rewrite(uri) if type(uri) is str else uri
     return text if new == uri else Json(text).owned({member: quote(new)}).text
 
 

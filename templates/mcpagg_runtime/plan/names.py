@@ -35,17 +35,18 @@ def portable_names(exposed: Iterable[str]) -> dict[str, str]:
     """Return a portable name for each exposed one: unique, and the same whatever the order.
 
     A name is cleaned to `[A-Za-z0-9_-]` with runs of `_` folded into one. Where that makes two
-    alike, or one another's exposed name, or longer than PORTABLE_LIMIT, it ends in a short hash of
-    the exposed name; where somebody made up a name like that too, in a longer one.
+    alike, or equal to another exposed name, or longer
+    than PORTABLE_LIMIT, it ends in a short hash of
+    the exposed name; where that is another's name as well, in a longer hash.
     """
-    names = {name: _cleaned(name) for name in exposed}
+    names = {name: _sanitized(name) for name in exposed}
     for length in _HASH_LENGTHS:
         count: dict[str, int] = {}
         for short in names.values():
             count[short] = count.get(short, 0) + 1
         for name, short in names.items():
-            taken = short in names and short != name
-            if count[short] > 1 or taken or not 0 < len(short) <= PORTABLE_LIMIT:
+            is_exposed = short in names and short != name
+            if count[short] > 1 or is_exposed or not 0 < len(short) <= PORTABLE_LIMIT:
                 names[name] = _hashed(name, length)
     return names
 
@@ -58,7 +59,7 @@ def prefix_of(name: str, servers: Iterable[str], separator: str) -> str | None:
 
 def prefixes(servers: Iterable[str], separator: str) -> list[tuple[str, str]]:
     """Return each server with its prefix in either spelling, those of the longest name first."""
-    spelled = [(server, (server + separator, f"{_cleaned(server)}_")) for server in servers]
+    spelled = [(server, (server + separator, f"{_sanitized(server)}_")) for server in servers]
     found = [(server, prefix) for server, both in spelled for prefix in both if prefix != "_"]
     return sorted(found, key=lambda pair: -len(pair[0]))
 
@@ -73,24 +74,24 @@ def name_new(
 ) -> list[Item]:
     """Give new tools or prompts of a child their names; return those that can have one.
 
-    What would have the name of another child's is left out, as the compiler does.
+    An item whose name another child's has is left out, as by the compiler.
     """
-    taken: dict[str, tuple[str, str]] = {}
+    owners: dict[str, tuple[str, str]] = {}
     for other in [item for items_ in catalogue.live.values() for item in items_]:
-        taken[other.exposed] = taken[other.portable] = other.server, other.original
+        owners[other.exposed] = owners[other.portable] = other.server, other.original
     for exposed, route in catalogue.routes.items():
-        taken[exposed] = taken[route[2]] = route[0], route[1]
-    is_anothers = _foreign(server, row, catalogue.servers, options)
+        owners[exposed] = owners[route[2]] = route[0], route[1]
+    is_anothers = _anothers_prefix(server, row, catalogue.servers, options)
     named = []
     for item in items:
         if options.names != "bare":
             item.exposed = exposed_name(server, item.original, row, options.separator)
         owner = server, item.original
-        if taken.get(item.exposed, owner) == owner and is_anothers(item.exposed):
+        if owners.get(item.exposed, owner) == owner and is_anothers(item.exposed):
             item.exposed = hashed_name(item.exposed)
-        if taken.setdefault(item.exposed, owner) == owner:
+        if owners.setdefault(item.exposed, owner) == owner:
             named.append(item)
-    portable = portable_names([*taken])
+    portable = portable_names([*owners])
     for item in named:
         item.portable = portable[item.exposed]
         if item.portable != item.exposed and is_anothers(item.portable):
@@ -98,12 +99,12 @@ def name_new(
     return named
 
 
-def _foreign(
+def _anothers_prefix(
     server: str, row: Row, servers: Iterable[str], options: Options
 ) -> Callable[[str], bool]:
-    """Return what tells whether a name of a server's new item begins as those of another one do.
+    """Return a function: whether the name of a server's new item has another server's prefix.
 
-    Where names have no prefix, or the config has chosen them, they are nobody's.
+    Names without prefixes, and those that the config has chosen, have none.
     """
     chosen = frozenset(row.get("rename", {}).values())
     known = prefixes([name for name in servers if name], options.separator)
@@ -115,7 +116,7 @@ def _foreign(
     return is_anothers
 
 
-def _cleaned(name: str) -> str:
+def _sanitized(name: str) -> str:
     text = "".join([char if char in _PORTABLE else "_" for char in name])
     while "__" in text:
         text = text.replace("__", "_")
@@ -126,4 +127,4 @@ def _hashed(name: str, length: int) -> str:
     from hashlib import sha256
 
     mark = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:length]
-    return f"{_cleaned(name)[: PORTABLE_LIMIT - length - 1].rstrip('_-') or 'tool'}_{mark}"
+    return f"{_sanitized(name)[: PORTABLE_LIMIT - length - 1].rstrip('_-') or 'tool'}_{mark}"

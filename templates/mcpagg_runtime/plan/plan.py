@@ -1,4 +1,4 @@
-"""What the compiler decided, as the emitted file holds it."""
+"""The tables of an emitted file: what the compiler decided."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+# What a file has of itself that is a string, and no JSON text.
+PLAIN = ("name", "compiler", "config")
+
 
 class Options:
-    """The compiler's options that a proxy heeds: those that `OPTIONS` of its file has."""
+    """The options of the compiler that a proxy follows: the table `OPTIONS`."""
 
     separator: str
     names: str
@@ -37,10 +40,7 @@ class Options:
     allow_failed: bool
     """Whether servers may lack a variable that is not set."""
     http: Mapping[str, Any] | None = None
-    """How many clients are served over HTTP: what the config's `serverTransport` says of it.
-
-    None for a proxy that serves standard input and output alone.
-    """
+    """The settings of HTTP, from the config's `serverTransport`; None for stdio alone."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         self.__dict__.update(given)
@@ -52,16 +52,16 @@ class Plan:
     def __init__(self, tables: Mapping[str, Any]) -> None:
         """Read it from the tables of an emitted file.
 
-        They are JSON texts, but for `name`, `compiler` and `config`, which are strings, and
-        `snapshot`. One of routes has the form {server: {exposed name: [own name, portable name]}},
-        with an empty row for what is found by its URI.
+        They are JSON texts, but for those of `PLAIN`, which are strings, and `snapshot`. One of
+        routes has the form {server: {exposed name: [own name, portable name]}}, with an empty row
+        for what is found by its URI.
         """
         self.tables = tables
         self.name: str = tables["name"]
         self.compiler: str = tables["compiler"]
         """The version of the compiler."""
         self.config: str = tables.get("config", "")
-        """Where the config lies from the file, "" where that is not recorded."""
+        """The path of the config from the file's folder, "" where that is not recorded."""
         self.servers: Mapping[str, Mapping[str, Any]] = parse(tables["servers"])
         """The launch table {server: row}."""
         kinds = ("tools", "prompts", "resources", "templates", "skills")
@@ -70,7 +70,7 @@ class Plan:
         self.snapshot: Mapping[str, Mapping[str, str]] = tables["snapshot"]
         """{server: {kind: the compiler's indented JSON text of that list}}."""
         self.children: Mapping[str, Mapping[str, Any]] = parse(tables["children"])
-        """What else was learnt of each server.
+        """The facts of each server, beside its lists.
 
         {server: {"protocol": the version it speaks, "handshake": the one that it also speaks, by a
         handshake, "conditional": [tools for clients with capabilities], "extensions": [those whose
@@ -79,54 +79,53 @@ class Plan:
         """
         self.version = version_of(self.children)
         self.capabilities: str = tables["capabilities"]
-        """What the proxy declares to clients with a handshake, as JSON text."""
+        """The capabilities that it declares to clients with a handshake, as JSON text."""
         self.modern_capabilities: str = tables.get("modern_capabilities", self.capabilities)
-        """What it declares to clients without one."""
+        """The capabilities that it declares to clients without one."""
         self.instructions = "\n\n".join(parse(tables["instructions"]))
         self.options = Options(parse(tables["options"]))
         self.subtools: Mapping[str, Mapping[str, list[str]]] = parse(tables.get("subtools", "{}"))
         """{composite tool: {server: the tools that it may call}}.
 
-        Composite tools are the snapshot of a server called "", which nobody starts.
+        Composite tools are the snapshot of a server called "", which is never started.
         """
         self.failed: list[str] = parse(tables.get("failed", "[]"))
         """The servers that were left out because they failed when this was compiled."""
         self.approval: Mapping[str, str] = parse(tables.get("approval", "{}"))
         """{"data": the digest that was signed, "signature": of ssh-keygen}; {} for none."""
         self.profiles: str = tables.get("profiles", "")
-        """The subsets to choose from, see `profiles`: JSON text, "" for none."""
+        """The profiles to choose from, see `profiles`: JSON text, "" for none."""
         self.whole = self
-        """What this is a profile of: itself, unless it is narrowed."""
+        """The plan that this is a part of: itself, unless it is narrowed."""
         self.overlays: str = tables.get("overlays", "")
-        """What is listed of tools in place of their servers' words, see `entries`: JSON text."""
+        """Patches of tools, see `lists.entries`: JSON text, "" for none."""
 
     @property
     def needs(self) -> list[str]:
-        """The variables that some server needs, unless its `env_file` has them."""
+        """The variables that servers need, unless an `env_file` has them."""
         return [name for facts in self.children.values() for name in facts.get("needs", ())]
 
     @property
-    def skilled(self) -> list[str]:
-        """The servers that have skills."""
+    def servers_with_skills(self) -> list[str]:
         extended = self.children.items()
         return [name for name, facts in extended if SKILLS_EXTENSION in facts.get("extensions", ())]
 
     @property
     def info(self) -> str:
-        """How the proxy introduces itself, as JSON text."""
+        """The proxy's `serverInfo`, as JSON text."""
         return obj(name=quote(self.name), version=quote(self.version))
 
     @property
     def signature(self) -> str:
-        """The `_meta` that says which server a modern result is from, as JSON text."""
+        """The `_meta` of a modern result, which names the proxy, as JSON text."""
         return obj({SERVER_KEY: self.info})
 
-    def show_names(self, names: str) -> None:
-        """Have the proxy show other names than it was compiled with."""
+    def use_names(self, names: str) -> None:
+        """Have the proxy list other names than it was compiled with."""
         self.options.names = names
 
     def narrowed(self, **changes: Any) -> Plan:
-        """Return a part of this plan, in which these of its attributes are others."""
+        """Return a copy of this plan in which these attributes are others."""
         part = object.__new__(Plan)
         part.__dict__.update(self.__dict__, **changes)
         return part
@@ -138,3 +137,18 @@ def _routes(table: str) -> dict[str, tuple[str, ...]]:
         for server, rows in parse(table).items()
         for exposed, row in rows.items()
     }
+
+
+def unreadable(place: str, table: Any) -> str:
+    """Return the place of the first table that is no JSON text, and why it is none; "" if all are.
+
+    Tables stand in tables; `place` is that of the one that is looked into.
+    """
+    if isinstance(table, dict):
+        found = (unreadable(f'{place}["{name}"]', one) for name, one in table.items())
+        return next(filter(None, found), "")
+    try:
+        parse(table)
+    except Exception as problem:
+        return f"{place} cannot be read: {problem}"
+    return ""

@@ -1,26 +1,34 @@
-"""What a URI tells: whether it fits a template (RFC 6570), and what it lies in."""
+"""Whether a URI fits a template (RFC 6570), lies in another, or may be qualified."""
 
 from __future__ import annotations
 
 from mcpagg_runtime.messages.protocol import APART, SKILL_SCHEME
 
+_UNRESERVED = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
 _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_%")
-# Of a URI that may be told apart: characters, segments.
-LONGEST_APART = 2_000
-DEEPEST_APART = 32
+# The bounds of a URI that may be qualified: characters, segments.
+LONGEST_QUALIFIED = 2_000
+DEEPEST_QUALIFIED = 32
+
+
+def percent_encoded(text: str, kept: str = "") -> str:
+    """Return text percent-encoded, except the unreserved characters of URLs and `kept`."""
+    unchanged = (_UNRESERVED + kept).encode("ascii")
+    octets = text.encode("utf-8", "surrogateescape")
+    return "".join([chr(byte) if byte in unchanged else f"%{byte:02X}" for byte in octets])
 
 
 def fits(template: str, uri: str) -> bool:
     """Whether some values of its variables would expand `template` to `uri`.
 
-    A plain `{name}` takes what holds no `/`, `?` or `#`; expressions with an operator (`{+path}`,
-    `{/path*}`, `{?query}`) take anything, their absence included. Each literal is taken where it
-    stands first: one pass, whatever a template is made of. Good enough to choose whom to ask: the
-    server itself decides whether it has such a resource. Letters outside of ASCII fit as they are
-    and percent-encoded (RFC 6570, section 3.1).
+    A plain `{name}` matches text without `/`, `?` and `#`; expressions with an operator (`{+path}`,
+    `{/path*}`, `{?query}`) match anything, also nothing. Each literal is matched where it stands
+    first, so there is one pass. That is good enough to choose which server to ask, which decides
+    whether it has such a resource. Letters outside of ASCII match as they are and percent-encoded
+    (RFC 6570, section 3.1).
     """
-    uri = _percent_encoded(uri)
-    first, *parts = _percent_encoded(template).split("{")
+    uri = _ascii_uri(uri)
+    first, *parts = _ascii_uri(template).split("{")
     if not uri.startswith(first):
         return False
     index = len(first)
@@ -39,8 +47,8 @@ def fits(template: str, uri: str) -> bool:
     return not (plain and _crosses(rest)) if pending else not rest
 
 
-def _percent_encoded(text: str) -> str:
-    """Return a text with all letters outside of ASCII percent-encoded."""
+def _ascii_uri(text: str) -> str:
+    """Return a URI with all characters outside of ASCII percent-encoded."""
     if text.isascii():
         return text
     octets = text.encode("utf-8", "surrogatepass")
@@ -51,20 +59,20 @@ def _crosses(text: str) -> bool:
     return any(mark in text for mark in "/?#")
 
 
-def lies_in(uri: str, whole: str) -> bool:
-    """Whether a URI is the one given, or of something within that resource."""
+def is_within(uri: str, whole: str) -> bool:
+    """Whether a URI is `whole`, or of something within that resource."""
     if not uri.startswith(whole):
         return False
     return len(uri) == len(whole) or whole.endswith("/") or uri[len(whole)] in "/?#"
 
 
-def folder_of(uri: str) -> str:
-    """Return what is told apart as a whole with a URI: of a skill its folder, else itself."""
+def qualified_unit(uri: str) -> str:
+    """Return what is qualified as a whole: for a URI within a skill its folder, else the URI."""
     inner = uri.startswith(SKILL_SCHEME) and "/" in uri[len(SKILL_SCHEME) :]
     return uri.rpartition("/")[0] if inner else uri
 
 
-def is_told_apart(uri: str) -> bool:
-    """Whether a URI is one of those that are; beyond these bounds, none is."""
-    bounded = len(uri) <= LONGEST_APART and uri.count("/") <= DEEPEST_APART
+def is_qualifiable(uri: str) -> bool:
+    """Whether a URI is one of a page or a skill, within the bounds."""
+    bounded = len(uri) <= LONGEST_QUALIFIED and uri.count("/") <= DEEPEST_QUALIFIED
     return bounded and uri.startswith(APART)

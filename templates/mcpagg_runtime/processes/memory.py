@@ -1,7 +1,7 @@
-"""Has glibc keep free memory from one large line to the next, and return it to the system then.
+"""Has glibc keep free memory between large lines, and return it to the system a moment later.
 
-Memory that is new to a process costs more than all else that is done with a large line: 0.4 ms a
-megabyte, for each copy. Other systems are left as they are.
+To get new memory from the system costs 0.4 ms a megabyte, more than anything else that is done with
+a large line. Other systems are left as they are.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
 # Parameters of mallopt(3) by number: M_ARENA_MAX, since what is on top of any other arena than the
 # first is not returned; M_MMAP_THRESHOLD, the most there is; M_TRIM_THRESHOLD.
 _PARAMETERS = {-8: 1, -3: 1 << 25, -1: 1 << 30}
-# For so long memory is kept.
-FREE_SECONDS = 1.0
+# How long free memory is kept.
+KEPT_SECONDS = 1.0
 
 _is_planned = threading.Event()
 
 
 def keep_memory() -> None:
-    """Have free memory kept until it is returned.
+    """Have free memory kept until `return_memory`.
 
-    For a process of our own, before it has other threads.
+    Only for a process that is ours alone, before it has other threads.
     """
     for number, value in _PARAMETERS.items():
         _call("mallopt", number, value)
 
 
 def return_memory() -> None:
-    """Return what is free to the system, a moment after this was first asked for."""
+    """Return free memory to the system, KEPT_SECONDS from now."""
     if LINUX and not _is_planned.is_set():
         _is_planned.set()
         if start_thread(_return) is None:
@@ -43,13 +43,13 @@ def return_memory() -> None:
 
 
 def _return() -> None:
-    sleep(FREE_SECONDS)
+    sleep(KEPT_SECONDS)
     _is_planned.clear()
     _call("malloc_trim", 0)
 
 
 def _call(name: str, *arguments: Any) -> None:
-    """Call a function of glibc, where that is what there is."""
+    """Call a function of glibc, if this process runs on it."""
     if not LINUX:
         return
     try:

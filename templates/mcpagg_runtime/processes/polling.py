@@ -1,4 +1,4 @@
-"""Waits for descriptors, where the system has a way to do so."""
+"""Waiting for descriptors, where the system can, and the capacity of pipes."""
 
 from __future__ import annotations
 
@@ -19,42 +19,42 @@ POLLRDHUP = getattr(select, "POLLRDHUP", 0)
 
 # How much of standard input is read at once.
 STDIN_CHUNK = 1 << 16
-# What a pipe holds, at first and at most, and how Linux calls that; `fcntl` has names from 3.10 on.
-NARROW_PIPE, WIDE_PIPE = 1 << 16, 1 << 20
+# The capacity of a pipe, and the commands of Linux for it; `fcntl` has their names from 3.10 on.
+DEFAULT_PIPE_BYTES, LARGEST_PIPE_BYTES = 1 << 16, 1 << 20
 SET_PIPE_SIZE, GET_PIPE_SIZE = 1031, 1032
 
 
 class Stopped(Exception):
-    """Raised while the main thread waits for input: by a signal, or as nobody reads any more."""
+    """Raised while the main thread waits for input: by a signal, or if the client is gone."""
 
 
 def new_poll() -> Any:
-    """Return what waits for descriptors; where POLLS, and nowhere else."""
+    """Return a poll object; only where POLLS."""
     system: Any = select
     return system.poll()
 
 
 def set_nonblocking(descriptor: int) -> None:
-    """Have reads and writes fail that would wait; where POLLS, and nowhere else."""
+    """Have reads and writes fail that would wait; only where POLLS."""
     if sys.platform != "win32":
         os.set_blocking(descriptor, False)
 
 
-def writable(descriptor: int, seconds: float | None) -> bool:
-    """Wait until a descriptor takes something, no longer than `seconds`; None: for ever.
+def wait_writable(descriptor: int, seconds: float | None) -> bool:
+    """Wait until a descriptor can be written, no longer than `seconds`; None: for ever.
 
-    Without POLLS, nobody can tell, and writing waits.
+    Without POLLS it returns at once, and the write waits.
     """
     return not POLLS or _ready(descriptor, seconds, POLLOUT)
 
 
-def readable(descriptor: int, seconds: float | None) -> bool:
-    """Wait until a descriptor has something to read, or its end; None: for ever. Where POLLS."""
+def wait_readable(descriptor: int, seconds: float | None) -> bool:
+    """Wait until a descriptor has data or has ended; None: for ever. Only where POLLS."""
     return _ready(descriptor, seconds, POLLIN)
 
 
-def hung_up(descriptor: int) -> bool:
-    """Whether the writer of a pipe is gone, though something may be left to read."""
+def writer_closed(descriptor: int) -> bool:
+    """Whether the writer of a pipe has closed it; data may be left to read."""
     if not POLLS:
         return False
     poll = new_poll()
@@ -70,17 +70,19 @@ def _ready(descriptor: int, seconds: float | None, event: int) -> bool:
     return bool(poll.poll(None if seconds is None else seconds * 1000))
 
 
-def widen(descriptor: int) -> bool:
+def enlarge_pipe(descriptor: int) -> bool:
     """Let a pipe hold a megabyte, where the system can; return whether it holds more than before.
 
-    A large line then passes with fewer changes between the processes at its ends.
+    A large line then passes with fewer context switches.
     """
     if not LINUX:
         return False
     from fcntl import fcntl  # type: ignore[attr-defined, unused-ignore]
 
     try:
-        narrow = fcntl(descriptor, GET_PIPE_SIZE) < WIDE_PIPE
-        return bool(narrow and fcntl(descriptor, SET_PIPE_SIZE, WIDE_PIPE) >= WIDE_PIPE)
-    except OSError:  # it is no pipe, or this user's pipes hold too much in all
+        narrow = fcntl(descriptor, GET_PIPE_SIZE) < LARGEST_PIPE_BYTES
+        return bool(
+            narrow and fcntl(descriptor, SET_PIPE_SIZE, LARGEST_PIPE_BYTES) >= LARGEST_PIPE_BYTES
+        )
+    except OSError:  # it is no pipe, or the user has reached the limit for pipes
         return False

@@ -1,4 +1,4 @@
-"""One run of a child started over stdio: its process group, its pipes and who reads them.
+"""The process of a child over stdio: its group, its pipes, and the threads that read them.
 
 Closing follows the specification (basic/lifecycle, shutdown): close stdin, wait, SIGTERM, wait,
 SIGKILL; always to the whole group, because `npx` and `sh -c` leave grandchildren. On Windows the
@@ -15,70 +15,72 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.messages.message import MAXIMUM_LINE_BYTES, Lines
 from mcpagg_runtime.messages.printable import printable
 from mcpagg_runtime.processes.memory import return_memory
-from mcpagg_runtime.processes.polling import POLLIN, POLLS, new_poll, widen
-from mcpagg_runtime.processes.reasons import how_ended, telling
+from mcpagg_runtime.processes.polling import POLLIN, POLLS, enlarge_pipe, new_poll
+from mcpagg_runtime.processes.reasons import exit_reason, key_lines
 from mcpagg_runtime.processes.spawning import KILL
 from mcpagg_runtime.processes.threads import NO_THREAD, start_thread
-from mcpagg_runtime.processes.writer import RETURNED, Writer
+from mcpagg_runtime.processes.writer import RETURNED_BYTES, Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any, NoReturn
 
     from mcpagg_runtime.messages.message import Message
-    from mcpagg_runtime.processes.spawning import Spawned
+    from mcpagg_runtime.processes.spawning import SpawnedProcess
 
 
 STDIN_GRACE_SECONDS = 2.0
 SIGTERM_GRACE_SECONDS = 2.0
-# How long the pipes of a dead child are read on for what is still in them: a grandchild may hold
-# them open for ever.
-LAST_WORDS_SECONDS = 0.3
-LAST_WORDS_BYTES = 8192
-LAST_WORDS_LINES = 10
+# How long the pipes of a dead child are still read: a grandchild may hold them open for ever.
+PIPE_GRACE_SECONDS = 0.3
+STDERR_TAIL_BYTES = 8192
+STDERR_TAIL_LINES = 10
 CHUNK = 1 << 16
 
 TERMINATE = 15  # by number, see KILL
 
 
 class Process:
-    """A started child.
+    """A process of a child that runs.
 
-    `receive` gets the lines of its stdout, as many as come at once. `ended` gets why it is gone and
-    the end of its stderr, once.
+    `on_lines` gets the lines of its stdout, as many as come at once. `on_end` gets why the process
+    has ended and the end of its stderr, once.
     """
 
     def __init__(
-        self, spawned: Spawned, receive: Callable[..., object], ended: Callable[[str, str], None]
+        self,
+        spawned: SpawnedProcess,
+        on_lines: Callable[..., object],
+        on_end: Callable[[str, str], None],
     ) -> None:
-        """Look after a process from now on.
+        """Take over a process, which is ended if that fails.
 
         Raises:
-            OSError: no pipe can be made. The process is ended then.
-            RuntimeError: no thread can be started. So it is then.
+            OSError: no pipe can be made.
+            RuntimeError: no thread can be started.
         """
         self.launch = spawned.launch
-        self.receive = receive
-        self.ended = ended
+        self.on_lines = on_lines
+        self.on_end = on_end
         self.exited = threading.Event()
-        self.drained = threading.Event()
-        self.silent = threading.Event()
+        self.stdout_ended = threading.Event()
+        self.stderr_ended = threading.Event()
         self.gone = threading.Event()
-        self.retired = False
+        self.detached = False
         """Whether it was ended on purpose."""
         self._is_passing_on = False
-        """Whether lines are being passed on: that waits for a client that does not read."""
-        self._last_words = b""
+        """Whether lines are being passed on, which may wait for a client that does not read."""
+        self._stderr_tail = b""
         self._lock = threading.Lock()
-        """Guards the two that follow."""
+        """Guards the two attributes that follow."""
         self._is_reported = False
-        """Whether its end was reported, or is not to be."""
+        """Whether its end was reported, or is not to be reported."""
         self._is_closed = False
         self.handle = spawned.handle
         self._group = spawned.group
         try:
-            # The first one hangs up when the second is closed.
-            self._closed, self._close = os.pipe()
+            # Who polls the first sees it hang up when the second is closed.
+            self._close_reader, self._close_writer = os.pipe()
         except OSError:
             spawned.discard()
             raise
@@ -86,28 +88,28 @@ class Process:
         self.writer = Writer(
             stdin,
             private=True,
-            broke=lambda: self._end_in_thread(self._deaf),
-            overflowed=lambda waiting: self._end_in_thread(self._full, waiting),
+            on_broken=lambda: self._end_in_thread(self._on_stdin_closed),
+            on_overflow=lambda waiting: self._end_in_thread(self._on_overflow, waiting),
         )
         if start_thread(self._read_stderr, stderr) is None:
-            self._undo(self._stdout, stderr, self._closed)
+            self._undo(self._stdout, stderr, self._close_reader)
         if start_thread(self._wait) is None:
             self._undo(self._stdout)
 
     def send(self, *messages: Message) -> None:
-        """Send it messages, now or as soon as it reads; never waits."""
+        """Write messages to its stdin, now or as soon as it reads; never waits."""
         pieces: list[bytes | memoryview] = []
         for message in messages:
             pieces += message.pieces()
         self.writer.send(*pieces)
 
-    def retire(self) -> None:
-        """Take no more of it, and report nothing of its end: it was ended on purpose."""
-        self.retired = True
-        self.silence()
+    def detach(self) -> None:
+        """Ignore what still comes of it, and do not report its end: it is ended on purpose."""
+        self.detached = True
+        self.suppress_report()
 
     def _undo(self, *descriptors: int) -> NoReturn:
-        """End a child that nobody looks after, and close what nobody reads."""
+        """End a child that could not be taken over, and close what no thread reads."""
         self.kill()
         self.handle.wait()
         self.exited.set()
@@ -117,62 +119,62 @@ class Process:
         raise RuntimeError(NO_THREAD)
 
     def _end_in_thread(self, work: Callable[..., None], *arguments: Any) -> None:
-        """Do in a thread what ends the child; without one, it is killed at once."""
+        """Run in a thread what ends the child; without one, it is killed at once."""
         if start_thread(work, *arguments) is None:
             self.kill()
 
-    def read(self) -> None:
-        """Pass on the lines of stdout until it ends; then the child is of no use any more."""
-        lines = Lines(self._endless)
+    def read_to_end(self) -> None:
+        """Pass on the lines of stdout until it ends; then end the child."""
+        lines = Lines(self._on_line_too_long)
         is_wide = False
         for data in _chunks(self._stdout):
             if len(data) == CHUNK and not is_wide:
                 is_wide = True
-                widen(self._stdout)
-            was_large = lines.size > RETURNED
+                enlarge_pipe(self._stdout)
+            was_large = lines.size > RETURNED_BYTES
             self._is_passing_on = True
-            self.receive(*lines.feed(data))
+            self.on_lines(*lines.feed(data))
             self._is_passing_on = False
-            del data  # while it waits for more, it keeps nothing: see `_chunks`
-            if was_large and lines.size <= RETURNED:
+            del data  # see `_chunks`
+            if was_large and lines.size <= RETURNED_BYTES:
                 return_memory()
-        self.drained.set()
-        if not self.exited.wait(LAST_WORDS_SECONDS):
+        self.stdout_ended.set()
+        if not self.exited.wait(PIPE_GRACE_SECONDS):
             self.end("closed its standard output")
 
-    def _endless(self) -> None:
-        """A line of the child has no end: what it means by it will never be known."""
+    def _on_line_too_long(self) -> None:
+        """End the child: a line of it is longer than any that we read."""
         reason = f"wrote a line of more than {MAXIMUM_LINE_BYTES >> 20} MiB"
         self._end_in_thread(self.end, reason)
 
-    def _deaf(self) -> None:
-        """The child takes no input any more: what it owes, it owes for ever."""
-        if not self.exited.wait(LAST_WORDS_SECONDS):
+    def _on_stdin_closed(self) -> None:
+        """End the child, unless it has exited: it cannot get another message."""
+        if not self.exited.wait(PIPE_GRACE_SECONDS):
             self.end("closed its standard input")
 
-    def _full(self, waiting: int) -> None:
-        """The child is owed more than anyone would keep for it."""
+    def _on_overflow(self, waiting: int) -> None:
+        """End the child: more waits for it than is kept."""
         self.end(f"does not read its input, {waiting >> 20} MiB are waiting")
 
     def end(self, reason: str) -> None:
-        """Report why the child is gone, if nobody has, and see that it is."""
+        """Report why the child has ended, unless that was reported, and end it."""
         with self._lock:
             was_reported, self._is_reported = self._is_reported, True
         if not was_reported:
-            self.ended(printable(self.launch.redact(reason)), self.last_words())
+            self.on_end(printable(self.launch.redact(reason)), self.stderr_tail())
         self.close()
 
-    def silence(self) -> None:
-        """Report nothing from here on."""
+    def suppress_report(self) -> None:
+        """Do not report its end."""
         self._is_reported = True
 
     def close(self) -> None:
-        """Close stdin, then end what is left of the process group; returns when it is gone."""
+        """Close stdin, then end the process group; returns when it is gone, or cannot be ended."""
         with self._lock:
             was_closed, self._is_closed = self._is_closed, True
         if not was_closed:
-            # Whoever polls a pipe keeps it open: first let go of the child's input, then close it.
-            os.close(self._close)
+            # A thread that polls a pipe keeps it open: first have it stop, then close the pipe.
+            os.close(self._close_writer)
         self.writer.close()
         if self._group_gone(STDIN_GRACE_SECONDS):
             return
@@ -186,23 +188,23 @@ class Process:
         """End the process group at once, and wait for nothing."""
         self._signal(KILL)
 
-    def last_words(self, most: int = LAST_WORDS_LINES) -> str:
-        """Return what of the end of its stderr says best why the child is gone, fit to be shown.
+    def stderr_tail(self, most: int = STDERR_TAIL_LINES) -> str:
+        """Return the lines of the end of its stderr that tell best why the child has ended.
 
-        Without values of variables, and without what a terminal would act upon.
+        Values of variables are redacted, and control characters escaped.
         """
-        text = self.launch.redact(self._last_words.decode("utf-8", "replace"))
-        is_whole = len(self._last_words) <= LAST_WORDS_BYTES
+        text = self.launch.redact(self._stderr_tail.decode("utf-8", "replace"))
+        is_whole = len(self._stderr_tail) <= STDERR_TAIL_BYTES
         if not is_whole:
-            # What stands before the first line end may be the rest of a value that was cut.
-            text = text[-LAST_WORDS_BYTES:].partition("\n")[2]
+            # Before the first line end may stand the rest of a value that was cut.
+            text = text[-STDERR_TAIL_BYTES:].partition("\n")[2]
         lines = [printable(line).rstrip() for line in text.replace("\r", "\n").split("\n")]
-        return "\n".join(telling([line for line in lines if line], most, is_whole))
+        return "\n".join(key_lines([line for line in lines if line], most, is_whole))
 
     def _group_gone(self, seconds: float) -> bool:
-        """Wait for the end of the whole group: the leader tells it, the rest is asked for.
+        """Wait for the end of the whole group; return whether it is gone.
 
-        A group that was seen gone is never asked for again: its number may be another's by then.
+        A group that is gone is never signalled again: its number may be another's by then.
         """
         deadline = monotonic() + seconds
         self.exited.wait(seconds)
@@ -221,21 +223,21 @@ class Process:
 
     def _read_stderr(self, descriptor: int) -> None:
         """Read stderr, always, or the child blocks once the pipe is full; only its end is kept."""
-        for data in _chunks(descriptor, self._listens(descriptor)):
-            self._last_words = (self._last_words + data)[-2 * LAST_WORDS_BYTES :]
-        self.silent.set()
-        os.close(self._closed)
+        for data in _chunks(descriptor, self._stderr_waiter(descriptor)):
+            self._stderr_tail = (self._stderr_tail + data)[-2 * STDERR_TAIL_BYTES :]
+        self.stderr_ended.set()
+        os.close(self._close_reader)
 
-    def _listens(self, descriptor: int) -> Callable[[], None]:
-        """Return what waits for stderr and notices when the child no longer takes input.
+    def _stderr_waiter(self, descriptor: int) -> Callable[[], None]:
+        """Return a function that waits for stderr, and notices when the child has closed stdin.
 
-        What was written before that is lost without a word: only the pipe itself tells.
+        A write before that would succeed; only polling the pipe shows it.
         """
         if not POLLS:
             return lambda: None
         poll = new_poll()
         poll.register(descriptor, POLLIN)
-        watched = [self._closed, self.writer.descriptor]
+        watched = [self._close_reader, self.writer.descriptor]
         for number in watched:
             poll.register(number, 0)
 
@@ -243,12 +245,12 @@ class Process:
             while True:
                 ready = [number for number, _ in poll.poll()]
                 # Once it is closed, the number may be another file's.
-                closed = self._closed in ready
+                closed = self._close_reader in ready
                 if watched and (closed or self.writer.descriptor in ready):
                     while watched:
                         poll.unregister(watched.pop())
                     if not closed:
-                        self._end_in_thread(self._deaf)
+                        self._end_in_thread(self._on_stdin_closed)
                 if descriptor in ready:
                     return
 
@@ -257,13 +259,13 @@ class Process:
     def _wait(self) -> None:
         status = self.handle.wait()
         self.exited.set()
-        while not self.drained.wait(LAST_WORDS_SECONDS) and self._is_passing_on:
-            pass  # what it has said is still to come
-        self.silent.wait(LAST_WORDS_SECONDS)
-        if self._is_reported:  # there is nothing to report
+        while not self.stdout_ended.wait(PIPE_GRACE_SECONDS) and self._is_passing_on:
+            pass  # what it has written is still to be read
+        self.stderr_ended.wait(PIPE_GRACE_SECONDS)
+        if self._is_reported:
             self.close()
             return
-        self.end(how_ended(status, self.launch))
+        self.end(exit_reason(status, self.launch))
 
 
 def _chunks(descriptor: int, wait: Callable[[], None] | None = None) -> Iterator[bytes]:
@@ -276,7 +278,7 @@ def _chunks(descriptor: int, wait: Callable[[], None] | None = None) -> Iterator
             if not data:
                 return
             yield data
-            # The end of a large line, kept, would keep the memory of all that stood before it.
+            # A slice of a large line, if it is kept, keeps the memory of the whole.
             del data
     except OSError:
         return

@@ -1,4 +1,4 @@
-"""Says why a server could not be started, and how its process ended."""
+"""Explains why a server could not be started, or how its process ended."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mcpagg_runtime.launch.launch import Launch
 
 # Where package managers and version managers put programs. `*` is a version, the newest first.
-OFTEN_USED_FOLDERS = (
+USUAL_FOLDERS = (
     "/opt/homebrew/bin",
     "/home/linuxbrew/.linuxbrew/bin",
     "/usr/local/bin",
@@ -34,7 +34,7 @@ OFTEN_USED_FOLDERS = (
     "~/.local/share/mise/shims",
     "~/.pyenv/shims",
 )
-OFTEN_USED_ON_WINDOWS = (
+USUAL_FOLDERS_ON_WINDOWS = (
     "%ProgramFiles%\\nodejs",
     "%APPDATA%\\npm",
     "%USERPROFILE%\\.local\\bin",
@@ -48,7 +48,7 @@ OFTEN_USED_ON_WINDOWS = (
 SHEBANG_LIMIT = 256
 # What `env` exits with where it does not find the program that it is to run.
 NOT_FOUND = 127
-# What Windows says of processes that did not end by themselves.
+# Exit codes of processes that crashed on Windows.
 # https://learn.microsoft.com/openspecs/windows_protocols/ms-erref, NTSTATUS
 CRASHES = {
     0xC0000005: "access violation",
@@ -58,7 +58,7 @@ CRASHES = {
     0xC0000374: "heap corruption",
     0xC0000409: "it aborted",
 }
-# What a line says that gives a reason.
+# A line of stderr that has one of these words gives a reason.
 REASONS = ("error", "fatal", "panic", "exception", "traceback", "cannot", "failed", "not found")
 REASON_LINES = 3
 FIRST_LINES = 2
@@ -67,8 +67,8 @@ INTERRUPTED = 0xC000013A
 FIRST_CRASH = 0xC0000000
 
 
-def why_not_started(problem: Exception, launch: Launch | None) -> str:
-    """Say why a command could not be started; where it was looked for, if that matters."""
+def start_failure(problem: Exception, launch: Launch | None) -> str:
+    """Say why a command could not be started, with the folders that were searched for it."""
     if not isinstance(problem, (MissingVariables, OSError, ValueError)):
         why = f"{where(problem)}: {problem}"
     elif isinstance(problem, FileNotFoundError) and launch and not os.path.isabs(launch.argv[0]):
@@ -86,13 +86,13 @@ def not_found(command: str, env: Mapping[str, str]) -> str:
 
 
 def _entry_remedy(command: str, env: Mapping[str, str]) -> str:
-    """Say what to tell the client, "" if that would not help: the config may set PATH itself."""
+    """Say what to write in the client's entry, "" if the config sets PATH itself."""
     path, form = os.environ.get("PATH", ""), os.environ.get(MORE_FOLDERS)
-    place = often_used_place(command)
+    place = usual_place(command)
     if not place or env.get("PATH", "") != os.pathsep.join(filter(None, [form, path])):
         return ""
     lacking = [name for name, found in interpreters(place, env) if found is None]
-    places = [place, *filter(None, map(often_used_place, lacking))]
+    places = [place, *filter(None, map(usual_place, lacking))]
     folders = list(dict.fromkeys(map(os.path.dirname, places)))
     if form is not None:  # the field that an extension has
         whole = os.pathsep.join([*folders, *filter(None, [form])])
@@ -108,18 +108,18 @@ def where_to_find(command: str) -> str:
     """Say what to write in the config about a bare name that is not on the PATH."""
     if command == "nvm":
         return "nvm is a function of a shell: write the path that `nvm which current` prints"
-    place = often_used_place(command)
+    place = usual_place(command)
     if place:
         return f"write {place} as `command`, or add its folder to PATH in `env`"
     return "install it, or write its absolute path"
 
 
-def often_used_place(command: str) -> str:
-    """Return where a program is that is not on the PATH, "" if nobody knows.
+def usual_place(command: str) -> str:
+    """Return where a program lies that is not on the PATH, "" if it is not found.
 
-    A desktop does not know the folders that only a shell adds to the PATH.
+    A client that is started from a desktop lacks the folders that only a shell adds to the PATH.
     """
-    for pattern in OFTEN_USED_ON_WINDOWS if WINDOWS else OFTEN_USED_FOLDERS:
+    for pattern in USUAL_FOLDERS_ON_WINDOWS if WINDOWS else USUAL_FOLDERS:
         for folder in _matching(os.path.expandvars(os.path.expanduser(pattern))):
             place = find_program(command, {"PATH": folder}, "")
             if place is not None:
@@ -144,7 +144,7 @@ def _version(name: str) -> list[int]:
 
 
 def interpreters(program: str, env: Mapping[str, str]) -> Iterator[tuple[str, str | None]]:
-    """Yield what runs a script, what runs that, …: (as its `#!` line has it, its path or None)."""
+    """Yield the interpreter of a script, the interpreter of that, …: (its name, path or None)."""
     found: str | None = program
     for _ in range(4):  # as deep as Linux goes
         line = shebang(found) if found else None
@@ -161,7 +161,7 @@ def shebang(script: str) -> str | None:
         with open(script, "rb") as file:
             line = file.read(SHEBANG_LIMIT).partition(b"\n")[0]
     except OSError:
-        return None  # executable but not readable: the kernel can, so it is for a start to tell
+        return None  # the kernel can start what we cannot read
     return os.fsdecode(line[2:]) if line.startswith(b"#!") else None
 
 
@@ -173,9 +173,9 @@ def interpreter(line: str) -> str:
     return words[0] if words else ""
 
 
-def how_ended(status: int, launch: Launch) -> str:
-    """Say how a process ended; if nothing ran its program, why."""
-    ended = describe(status)
+def exit_reason(status: int, launch: Launch) -> str:
+    """Say how a process ended; if its interpreter was not found, say so."""
+    ended = status_text(status)
     if status == NOT_FOUND and not WINDOWS:
         for name, found in interpreters(launch.argv[0], launch.env):
             if found is None:
@@ -183,7 +183,7 @@ def how_ended(status: int, launch: Launch) -> str:
     return ended
 
 
-def describe(status: int) -> str:
+def status_text(status: int) -> str:
     """Say how a process ended, from its return code: negative is minus a signal."""
     if status == INTERRUPTED:
         return "was interrupted"
@@ -198,33 +198,33 @@ def describe(status: int) -> str:
         return f"was killed by signal {-status}"
 
 
-def crashed(status: int) -> bool:
-    """Whether a process did not end by itself: by a signal, or by what Windows calls an error."""
+def has_crashed(status: int) -> bool:
+    """Whether a process was ended by a signal, or by an exception of Windows."""
     return status < 0 or status >= FIRST_CRASH
 
 
-def telling(lines: Sequence[str], most: int, is_whole: bool) -> list[str]:
-    """Return the lines that say best why a program ended, in their order, at most so many.
+def key_lines(lines: Sequence[str], most: int, is_whole: bool) -> list[str]:
+    """Return the lines of stderr that tell best why a program ended, in order, at most `most`.
 
-    Many programs print their usage behind the reason, so lines of options go first. What is left is
-    the first lines that name an error; if these are all that it wrote, the first ones; and the last
-    ones. A mark stands where some between them are left out.
+    Lines of options are dropped first, since many programs print their usage behind the reason.
+    Then the first lines that name an error are taken; the first lines, if `is_whole` says that
+    nothing stood before; and the last lines. GAP stands for lines that are left out between them.
     """
     if len(lines) > most:
         lines = [line for line in lines if not line.lstrip().startswith("-")] or lines  # usage
     if len(lines) <= most:
         return list(lines)
     reasons = [number for number, line in enumerate(lines) if _gives_reason(line)]
-    kept = {*reasons[:REASON_LINES], *range(FIRST_LINES if is_whole else 0)}
-    kept.update(range(len(lines) - most + len(kept), len(lines)))
-    shown: list[str] = []
+    chosen = {*reasons[:REASON_LINES], *range(FIRST_LINES if is_whole else 0)}
+    chosen.update(range(len(lines) - most + len(chosen), len(lines)))
+    result: list[str] = []
     before = 0
-    for number in sorted(kept):
-        if shown and number > before + 1:
-            shown.append(GAP)
-        shown.append(lines[number])
+    for number in sorted(chosen):
+        if result and number > before + 1:
+            result.append(GAP)
+        result.append(lines[number])
         before = number
-    return shown
+    return result
 
 
 def _gives_reason(line: str) -> bool:

@@ -1,6 +1,6 @@
-"""Writes lines to a descriptor without ever making the sender wait.
+"""Writes lines to a descriptor without blocking the sender.
 
-What a peer has not taken yet is queued, bounded, and written by a thread at the peer's pace.
+What the peer has not read yet is queued, up to a bound, and written by a thread.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.processes.memory import return_memory
 from mcpagg_runtime.processes.polling import (
-    NARROW_PIPE,
+    DEFAULT_PIPE_BYTES,
     POLLS,
+    enlarge_pipe,
     set_nonblocking,
-    widen,
-    writable,
+    wait_writable,
 )
 from mcpagg_runtime.processes.threads import start_thread
 
@@ -38,50 +38,49 @@ if TYPE_CHECKING:
         closing: bool
         drained: threading.Condition
 
-        def break_off(self) -> None:
-            """Note that the peer takes nothing any more."""
+        def mark_broken(self) -> None:
+            """Note that the descriptor can no longer be written."""
 
 
-# How many pieces POSIX lets one call write everywhere, give or take: IOV_MAX.
+# How many pieces one call may write on every system: IOV_MAX, about.
 MAXIMUM_PIECES = 1000
-# The memory of a longer line, in bytes, is returned to the system.
-RETURNED = 1 << 20
+# After a line of more bytes, free memory is returned to the system.
+RETURNED_BYTES = 1 << 20
 
 
 class Writer:
-    """The way out to one peer: whole lines, in order, whatever the peer's pace.
+    """Writes lines to one peer, in order.
 
-    What the descriptor takes without waiting is written at once, the rest by a thread, out of a
-    queue: a peer that does not read holds up nobody.
+    What can be written without waiting is written at once, the rest by a thread, out of a queue:
+    a peer that does not read holds up nobody.
     """
 
     def __init__(
         self,
         descriptor: int,
         private: bool,
-        broke: Callable[[], object] | None = None,
-        overflowed: Callable[[int], object] | None = None,
+        on_broken: Callable[[], object] | None = None,
+        on_overflow: Callable[[int], object] | None = None,
     ) -> None:
-        """`private`: nobody else has this end, so it may be made non-blocking.
-
-        `broke` is called when the peer takes nothing any more; so is `overflowed`, with the number
-        of bytes that wait, when a line comes for a peer that does not read what is waiting already.
-        Both are called with locks held, and must return at once. Nothing is taken from then on.
-        Without `overflowed` all is taken: whoever sends is to ask `has_room` first.
+        """`private`: no other process shares the open file, so it may be made non-blocking.
 
         The flag belongs to the open file, not to the descriptor: on a terminal, or a pipe that is
-        also someone's standard error, it would surprise whoever shares it. And without a way to
-        wait, whoever has something left to write would have to try over and over.
+        also another program's standard error, it would surprise that.
+
+        `on_broken` is called when the descriptor can no longer be written; `on_overflow`, with the
+        number of bytes that wait, when a line comes for a peer that does not read those. Both are
+        called with locks held, and must return at once; from then on, lines are dropped. Without
+        `on_overflow` every line is queued: the sender is to ask `has_room` first.
         """
         self.descriptor = descriptor
         self.broken = False
         self.closing = False
         self.lock = threading.Lock()
         self.drained = threading.Condition(self.lock)
-        """Told of each line of the queue that is written."""
+        """Notified of each line of the queue that is written."""
         self._queue: WriteQueue | None = None
-        self._broke = broke
-        self._overflowed = overflowed
+        self._on_broken = on_broken
+        self._on_overflow = on_overflow
         self._private = private and POLLS
         if self._private:
             set_nonblocking(descriptor)
@@ -98,19 +97,19 @@ class Writer:
             if queue is None or not queue.alive:
                 rest = self._write_at_once(pieces)
                 left = sum([len(piece) for piece in rest]) if rest else 0
-                if left > NARROW_PIPE and widen(self.descriptor):
+                if left > DEFAULT_PIPE_BYTES and enlarge_pipe(self.descriptor):
                     rest = self._write_at_once(rest)
                 if rest:
                     self._begin(rest)
-            elif self._overflowed is not None and queue.overflows():
+            elif self._on_overflow is not None and queue.overflows():
                 self.broken = True
-                self._overflowed(queue.waiting)
+                self._on_overflow(queue.waiting)
                 queue.discard()
             else:
                 queue.add([*pieces])
 
     def has_room(self, seconds: float = 0.0) -> bool:
-        """Wait until not too much waits for the peer, at most so long; return whether it is so."""
+        """Wait until the queue has room, at most so long; return whether it has."""
         queue = self._queue
         if queue is None or not queue.crowded:
             return True
@@ -118,16 +117,16 @@ class Writer:
             return self.drained.wait_for(lambda: not queue.crowded, seconds)
 
     def flush(self, seconds: float) -> bool:
-        """Wait until all is written, no longer than `seconds`; return whether it is."""
+        """Wait until the queue is written, no longer than `seconds`; return whether it is."""
         with self.drained:
             return self.drained.wait_for(
                 lambda: self._queue is None or not self._queue.alive, seconds
             )
 
     def close(self) -> None:
-        """Close the descriptor once what is queued is written; nothing more is taken.
+        """Close the descriptor once the queue is written; further lines are dropped.
 
-        Never under the thread's feet: the number might be another file's by the next write.
+        It is never closed while the thread writes: the number might be another file's by then.
         """
         with self.lock:
             if not self.closing:
@@ -135,10 +134,10 @@ class Writer:
                 if self._queue is None or not self._queue.alive:
                     os.close(self.descriptor)
 
-    def break_off(self) -> None:
-        """Note that the peer takes nothing any more."""
-        if self._broke is not None and not self.broken:
-            self._broke()
+    def mark_broken(self) -> None:
+        """Note that the descriptor can no longer be written."""
+        if self._on_broken is not None and not self.broken:
+            self._on_broken()
         self.broken = True
 
     def _begin(self, rest: list[Piece]) -> None:
@@ -147,7 +146,7 @@ class Writer:
         self._queue.begin(rest)
 
     def _write_at_once(self, pieces: Sequence[Piece]) -> list[Piece]:
-        """Write what can be written without waiting; return the rest, which is no copy."""
+        """Write what can be written without waiting; return the rest, without copying it."""
         written = 0
         try:
             if self._private:
@@ -159,7 +158,7 @@ class Writer:
         except BlockingIOError:
             pass
         except OSError:
-            self.break_off()
+            self.mark_broken()
             return []
         for number, piece in enumerate(pieces):
             if written < len(piece):
@@ -171,27 +170,26 @@ class Writer:
         # POSIX: a pipe that select finds writable takes PIPE_BUF bytes without blocking.
         if sum([len(piece) for piece in pieces]) > getattr(select, "PIPE_BUF", 0):
             return False
-        return writable(self.descriptor, 0)
+        return wait_writable(self.descriptor, 0)
 
 
-# What may wait behind the line that is being written, which may be of any length itself.
+# How much may wait behind the line that is being written, which may have any length.
 MAXIMUM_WAITING_BYTES = 1 << 26
-# A peer for which more than that waits must take something every so many seconds, or it does not
-# read; one that does may fall behind so many times as far.
+# A peer for which more waits counts as one that does not read if it has taken nothing for so many
+# seconds. One that reads slowly may fall behind by so many times as much.
 STALL_SECONDS = 10.0
 PATIENCE_FACTOR = 8
-# How much is written at once: where writing waits, a peer that reads a long line slowly is seen to
-# take something.
+# How much is written at once: where a write blocks, it shows that a slow peer reads.
 PIECE = 1 << 20
-# How much is copied so that one call can write it.
+# Up to so many bytes, pieces are joined so that one call writes them.
 JOINED = 1 << 16
 
 
 class WriteQueue:
-    """The lines that wait for one peer. Whoever calls a method holds the lock of its writer.
+    """The lines that wait for one peer; the caller of a method holds the lock of its writer.
 
-    `alive` says whether the thread that writes them lives, `waiting` how many bytes there are of
-    lines that it has not begun to write.
+    `alive` says whether the thread that writes them runs, `waiting` how many bytes wait behind the
+    line that it writes.
     """
 
     def __init__(self, writer: Owner) -> None:
@@ -199,35 +197,34 @@ class WriteQueue:
         self.alive = False
         self.waiting = 0
         self._queue: list[Pieces] = []
-        self._batch: list[Pieces] = []  # what the thread took of the queue, the last first
-        self._took_at = 0.0  # when the peer last took something
+        self._batch: list[Pieces] = []  # what the thread has taken of the queue, reversed
+        self._written_at = 0.0  # when the last write succeeded
 
     def begin(self, rest: Pieces) -> None:
-        """Have a thread write the rest of what was sent, and then what is added meanwhile."""
-        self._took_at = monotonic()
+        """Start a thread that writes the rest of a line, and then what is added meanwhile."""
+        self._written_at = monotonic()
         self.alive = start_thread(self._drain, rest) is not None
         if not self.alive:  # half a line is written: nothing can follow it
-            self.writer.break_off()
+            self.writer.mark_broken()
 
     def add(self, pieces: Pieces) -> None:
-        """Queue what was sent."""
         self._queue.append(pieces)
         self.waiting += _size(pieces)
 
     def discard(self) -> None:
-        """Forget what waits; the line that is being written goes on."""
+        """Drop the lines that wait; the line that is being written goes on."""
         self._queue, self._batch, self.waiting = [], [], 0
 
     @property
     def crowded(self) -> bool:
-        """Whether so much waits that nothing should be added."""
+        """Whether more than MAXIMUM_WAITING_BYTES wait."""
         return self.waiting > MAXIMUM_WAITING_BYTES
 
     def overflows(self) -> bool:
-        """Whether so much waits because the peer does not read, or as good as not."""
+        """Whether the queue is crowded by a peer that does not read, or reads far too slowly."""
         if not self.crowded:
             return False
-        stalled = monotonic() - self._took_at >= STALL_SECONDS
+        stalled = monotonic() - self._written_at >= STALL_SECONDS
         return stalled or self.waiting > PATIENCE_FACTOR * MAXIMUM_WAITING_BYTES
 
     def _drain(self, pieces: Pieces) -> None:
@@ -238,30 +235,30 @@ class WriteQueue:
                 pieces[:] = [b"".join(pieces)]
             pieces.reverse()
             try:
-                while pieces:  # one that is written is kept no longer
+                while pieces:  # frees each piece once it is written
                     view = memoryview(pieces.pop())
                     while view:
                         view = view[self._write(view) :]
                     del view
             except OSError:
-                self.writer.break_off()
+                self.writer.mark_broken()
             with self.writer.drained:
                 pieces = self._next()
-        if most > RETURNED:
+        if most > RETURNED_BYTES:
             return_memory()
 
     def _write(self, data: memoryview) -> int:
-        """Write what can be written, once anything can."""
+        """Write as much as the descriptor takes; wait first if it takes nothing."""
         try:
-            taken = os.write(self.writer.descriptor, data[:PIECE])
-            self._took_at = monotonic()
-            return taken
+            written = os.write(self.writer.descriptor, data[:PIECE])
+            self._written_at = monotonic()
+            return written
         except BlockingIOError:
-            writable(self.writer.descriptor, None)
+            wait_writable(self.writer.descriptor, None)
             return 0
 
     def _next(self) -> Pieces:
-        """Return what is to be written next; nothing if there is none, and so the thread ends."""
+        """Return the next line to write, [] if there is none and the thread is to end."""
         pieces: Pieces = []
         if not self._batch:
             self._batch, self._queue = self._queue[::-1], []

@@ -1,8 +1,4 @@
-"""The way to one server: its URL taken apart, a proxy where need be, and kept connections.
-
-A request is sent once. Only if the server cannot have it whole, because a kept connection turned
-out to be closed, is it sent over another one.
-"""
+"""Addresses, and the pool of HTTP connections to one of them, through a proxy if there is one."""
 
 from __future__ import annotations
 
@@ -28,17 +24,17 @@ if TYPE_CHECKING:
 PORTS = {"http": 80, "https": 443}
 HIDDEN = "***"
 CONNECT_SECONDS = 10.0
-# How long a connection without work is kept, unless the server says less: Node and uvicorn close it
-# after 5 s, and a request that is sent at that moment is lost.
+# How long an idle connection is kept, unless the server says less: Node and uvicorn close it after
+# 5 s, and a request that is sent at that moment is lost.
 KEPT_SECONDS = 4.0
 KEEPALIVE_SECONDS = 60
 
 
 class Address:
-    """One URL of http or https, whole: `target` is its path with the query.
+    """One absolute URL of http or https; `target` is its path with the query.
 
-    `origin` is what a credential is for: scheme, host and port; `shown_origin` is its text. `shown`
-    is the URL without what may be secret in it: user, password, and the values of the query.
+    `origin` is scheme, host and port, which credentials are bound to; `shown_origin` is its text.
+    `shown` is the URL without what may be secret: user, password, and the values of the query.
     """
 
     __slots__ = (
@@ -47,15 +43,15 @@ class Address:
     )
 
     def __init__(self, url: str) -> None:
-        """Take a URL apart.
+        """Parse a URL.
 
         Raises:
-            ValueError: it is none, or one of another scheme.
+            ValueError: it is no URL, or has another scheme.
         """
         try:
             parts = urlsplit(url.strip())
             port = parts.port
-        except ValueError:  # which may say parts of a password
+        except ValueError:  # whose text may hold parts of a password
             raise ValueError(NO_URL) from None
         if parts.scheme not in PORTS or not parts.hostname:
             raise ValueError(NO_URL)
@@ -75,18 +71,18 @@ class Address:
         self.shown = f"{self.shown_origin}{path}{_without_values(parts.query)}"
 
     def joined(self, reference: str) -> Address:
-        """Return the address that a reference in an answer leads to.
+        """Return the address of a reference that is relative to this one.
 
         Raises:
-            ValueError: it leads nowhere.
+            ValueError: it is no URL.
         """
         return Address(urljoin(self.url, reference))
 
 
 def _in_ascii(text: str) -> str:
-    """Return a part of a URL in ASCII, as it is sent: a blank or a letter with an accent is not."""
+    """Return a part of a URL as it is sent: what is not printable ASCII is percent-encoded."""
     octets = text.encode("utf-8", "surrogateescape")
-    return "".join(chr(o) if 0x20 < o < 0x7F else f"%{o:02X}" for o in octets)
+    return "".join(chr(byte) if 0x20 < byte < 0x7F else f"%{byte:02X}" for byte in octets)
 
 
 def _without_values(query: str) -> str:
@@ -97,8 +93,8 @@ def _without_values(query: str) -> str:
 def proxy_for(address: Address, environ: Mapping[str, str]) -> tuple[str, Address] | None:
     """Return the variable that names the proxy for an address, and the proxy; None for none.
 
-    `HTTP_PROXY` or `HTTPS_PROXY`, and `NO_PROXY`, in either case; the lower one counts first, as
-    with curl. This machine itself is never reached through a proxy.
+    The variables are `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY`, in either case; the lower case
+    has precedence, as with curl. This machine itself is never reached through a proxy.
 
     Raises:
         ValueError: the variable names something else than an HTTP proxy.
@@ -109,7 +105,7 @@ def proxy_for(address: Address, environ: Mapping[str, str]) -> tuple[str, Addres
     if not value or is_this_machine(address.host):
         return None
     exceptions = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
-    # Commas or spaces part them, as with curl; in files of variables line ends are among these.
+    # Separated by commas or white space, as with curl.
     if any(_matches(entry, address) for entry in exceptions.lower().replace(",", " ").split()):
         return None
     if "://" not in value:
@@ -121,11 +117,11 @@ def proxy_for(address: Address, environ: Mapping[str, str]) -> tuple[str, Addres
 
 
 def is_this_machine(host: str) -> bool:
-    """Whether a host is this machine, by a name or a number of its own."""
+    """Whether a host is a name or an address of this machine."""
     name = host.lower().rstrip(".")
     if name == "localhost" or name.endswith(".localhost"):
         return True
-    with suppress(OSError):  # 127.1 is one, too
+    with suppress(OSError):  # it reads 127.1, too
         return socket.inet_aton(name)[0] in (0, 127)
     with suppress(ValueError):
         found = ip_address(name)
@@ -158,18 +154,18 @@ def _is_within(host: str, network: str) -> bool:
         return False
 
 
-class Answer(http.client.HTTPResponse):
-    """The head of an answer, read as HTTP wants it, where the base class lets too much pass.
+class StrictResponse(http.client.HTTPResponse):
+    """A response whose head is read more strictly than by the base class.
 
-    Any number of interim answers (1xx) may come before it (RFC 9110, section 15.2). Where its
-    length cannot be read, nobody knows where it ends (RFC 9112, section 6.3).
+    Any number of interim responses (1xx) may come before it (RFC 9110, section 15.2). One whose
+    length cannot be read is refused, as its end is not known (RFC 9112, section 6.3).
     """
 
     def begin(self) -> None:
         """Read status and headers.
 
         Raises:
-            HTTPException: they are no head of an answer.
+            HTTPException: they cannot be read.
         """
         super().begin()
         while self.status < 200:
@@ -180,24 +176,24 @@ class Answer(http.client.HTTPResponse):
             raise http.client.HTTPException("its length cannot be read")
 
 
-class Link:
-    """One connection."""
+class Connection:
+    """One HTTP connection."""
 
-    __slots__ = ("http", "socket", "until")
+    __slots__ = ("http", "socket", "usable_until")
 
     def __init__(self, connection: http.client.HTTPConnection) -> None:
         self.http = connection
         self.socket: Any = connection.sock
-        self.until = 0.0
-        """Up to when it may be used again."""
+        self.usable_until = 0.0
+        """When it is closed if it is idle, see `ConnectionPool`."""
 
     def is_usable(self) -> bool:
-        """Whether it is still open, and nothing is on it that nobody asked for."""
-        if self.http.sock is None or monotonic() > self.until:
+        """Whether it is still open, and has sent nothing that was not asked for."""
+        if self.http.sock is None or monotonic() > self.usable_until:
             return False
         self.socket.setblocking(False)
         try:
-            # Below TLS: whatever is there, or its end, makes the connection of no use.
+            # Below TLS. Anything that can be read, or the end, makes the connection unusable.
             socket.socket.recv(self.socket, 1, socket.MSG_PEEK)
             return False
         except (BlockingIOError, InterruptedError):
@@ -205,30 +201,30 @@ class Link:
         except OSError:
             return False
 
-    def hurry(self) -> None:
-        """Confirm what comes next at once, where the system lets us choose.
+    def acknowledge_at_once(self) -> None:
+        """Have the next packet acknowledged without delay, where the system has TCP_QUICKACK.
 
-        Some servers write the head and the body of an answer one by one, and wait with the second
-        until the first one is confirmed: 40 ms a call.
+        Some servers write head and body of a response one by one, and send the second when the
+        first is acknowledged: 40 ms a call.
         """
         if hasattr(socket, "TCP_QUICKACK"):
             with suppress(OSError):
                 self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
 
-    def shut(self) -> None:
-        """Have whoever waits for it see its end."""
+    def shutdown(self) -> None:
+        """Have a thread that reads it see its end."""
         with suppress(OSError):
             socket.socket.shutdown(self.socket, socket.SHUT_RDWR)
 
 
-class Connections:
-    """The connections to one address."""
+class ConnectionPool:
+    """The connections to one address, and the idle ones among them."""
 
     def __init__(self, address: Address) -> None:
-        """Look into the environment for the proxy on the way.
+        """Read from the environment which proxy is used.
 
         Raises:
-            ValueError: there is one that cannot be used.
+            ValueError: the proxy cannot be used.
         """
         self.address = address
         self._proxy = proxy_for(address, os.environ)
@@ -238,64 +234,68 @@ class Connections:
             self.where += f" through the proxy {self._proxy[1].shown} ({self._proxy[0]})"
         self._context: Any = None
         self._lock = threading.Lock()
-        self._idle: list[Link] = []
+        self._idle: list[Connection] = []
         self._closed = False
-        self._watched = False
-        """Whether a thread sees to what gets too old."""
+        self._is_watched = False
+        """Whether a thread closes idle connections when they expire."""
 
-    def take(self) -> Link | None:
-        """Return a connection that is kept and still open, None if there is none."""
+    def acquire(self) -> Connection | None:
+        """Return an idle connection that is still open, None if there is none."""
         while True:
             with self._lock:
-                link = self._idle.pop() if self._idle else None
-            if link is None or link.is_usable():
-                return link
-            link.http.close()
+                connection = self._idle.pop() if self._idle else None
+            if connection is None or connection.is_usable():
+                return connection
+            connection.http.close()
 
-    def keep(self, link: Link, seconds: float) -> None:
-        """Keep a connection that has nothing to do, for at most so long."""
-        link.until = monotonic() + min(seconds, KEPT_SECONDS)
+    def release(self, connection: Connection, seconds: float) -> None:
+        """Take back a connection that is idle, to be kept for at most so long."""
+        connection.usable_until = monotonic() + min(seconds, KEPT_SECONDS)
         with self._lock:
-            self._idle.append(link)
-            watched, self._watched = self._watched, True
-        self._close_old()
-        if not watched and start_thread(self._watch) is None:
-            self._watched = False  # what is kept next sees to it
+            self._idle.append(connection)
+            is_watched, self._is_watched = self._is_watched, True
+        self._close_expired()
+        if not is_watched and start_thread(self._close_expired_in_time) is None:
+            self._is_watched = False  # the next release tries again
 
-    def _watch(self) -> None:
-        """Close what gets too old, until nothing is kept: the server has closed its side."""
-        watched = True
-        while watched:
+    def _close_expired_in_time(self) -> None:
+        """Close connections when they expire, until none is idle: the server closes its side."""
+        is_watched = True
+        while is_watched:
             sleep(KEPT_SECONDS)
-            self._close_old()
+            self._close_expired()
             with self._lock:
-                watched = self._watched = bool(self._idle)
+                is_watched = self._is_watched = bool(self._idle)
 
-    def _close_old(self) -> None:
+    def _close_expired(self) -> None:
         now = monotonic()
         with self._lock:
             idle = self._idle
-            self._idle = [] if self._closed else [one for one in idle if one.until > now]
-            old = set(idle).difference(self._idle)
-        for one in old:
-            one.http.close()
+            self._idle = (
+                []
+                if self._closed
+                else [connection for connection in idle if connection.usable_until > now]
+            )
+            expired = set(idle).difference(self._idle)
+        for connection in expired:
+            connection.http.close()
 
     def close(self) -> None:
-        """Close what is kept, and keep nothing from here on."""
+        """Close the idle connections, and keep none from here on."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
-        for link in idle:
-            link.http.close()
+        for connection in idle:
+            connection.http.close()
 
-    def open(self) -> Link:
+    def connect(self) -> Connection:
         """Connect.
 
         Raises:
             NotSent: there is no connection.
         """
         connection = self._connection()
-        connection.response_class = Answer
+        connection.response_class = StrictResponse
         try:
             connection.connect()
         except (OSError, ValueError, http.client.HTTPException) as problem:
@@ -304,11 +304,11 @@ class Connections:
             raise NotSent(unreachable(problem, self.where, host, CONNECT_SECONDS)) from None
         sock = connection.sock
         sock.settimeout(None)
-        # A server that is gone without a word would be waited for for ever.
+        # Else a server that is gone without closing would be waited for for ever.
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         if hasattr(socket, "TCP_KEEPIDLE"):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_SECONDS)
-        return Link(connection)
+        return Connection(connection)
 
     def _connection(self) -> http.client.HTTPConnection:
         address, proxy = self.address, self._proxy
@@ -316,14 +316,14 @@ class Connections:
         if address.scheme == "http":
             return http.client.HTTPConnection(target.host, target.port, timeout=CONNECT_SECONDS)
         connection = http.client.HTTPSConnection(
-            target.host, target.port, timeout=CONNECT_SECONDS, context=self._trust()
+            target.host, target.port, timeout=CONNECT_SECONDS, context=self._tls_context()
         )
         if proxy is not None:
             connection.set_tunnel(address.host, address.port, basic_credentials(proxy[1], "Proxy-"))
         return connection
 
-    def _trust(self) -> Any:
-        """Return what decides whom to trust: the system, or the file that SSL_CERT_FILE names."""
+    def _tls_context(self) -> Any:
+        """Return the TLS context: it trusts whom the system, or SSL_CERT_FILE, trusts."""
         if self._context is None:
             import ssl
 
@@ -335,13 +335,13 @@ class Connections:
         return self._context
 
     def request_line(self, target: str) -> str:
-        """Return what to ask for: a proxy of http wants the whole URL."""
+        """Return the target of a request line: for a proxy of http, the whole URL."""
         if self._proxy is None or self.address.scheme == "https":
             return target
         return self.address.joined(target).url
 
     def extra_headers(self) -> Mapping[str, str]:
-        """Return the headers that the way itself asks for."""
+        """Return the headers that the proxy needs."""
         if self._proxy is None or self.address.scheme == "https":
             return {}
         return basic_credentials(self._proxy[1], "Proxy-")

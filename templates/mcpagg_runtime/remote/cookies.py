@@ -1,6 +1,6 @@
-"""The cookies that a server sets: they go back to its own origin, and are kept in memory alone.
+"""Cookies (RFC 6265) of one origin, kept in memory alone.
 
-RFC 6265. Balancers tell by one which of several instances has a session.
+A load balancer finds by a cookie which of several instances has a session.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ MAXIMUM_COOKIE_CHARACTERS = 4096
 
 
 class Cookie:
-    """One cookie; `until` is when it is over, in seconds since 1970."""
+    """One cookie; `expires` is in seconds since 1970."""
 
-    __slots__ = ("is_secure", "name", "path", "until", "value")
+    __slots__ = ("expires", "is_secure", "name", "path", "value")
 
     def __init__(self, name: str, value: str, address: Address) -> None:
         self.name = name
         self.value = value
         self.path = address.target.partition("?")[0].rpartition("/")[0] or "/"
-        self.until = float("inf")
+        self.expires = float("inf")
         self.is_secure = False
 
     def is_for(self, address: Address) -> bool:
-        """Whether it goes with a request to an address of its origin."""
+        """Whether it is sent with a request to an address of its origin."""
         path = address.target.partition("?")[0]
         below = self.path if self.path.endswith("/") else f"{self.path}/"
         is_there = path == self.path or path.startswith(below)
@@ -43,58 +43,58 @@ class Cookies:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: dict[tuple[str, str], Cookie] = {}
-        """By path and name; the one that was set last comes last."""
+        self._cookies: dict[tuple[str, str], Cookie] = {}
+        """By path and name; the cookie that was set last comes last."""
 
-    def take(self, lines: Iterable[str], address: Address) -> None:
-        """Take the cookies that an answer from an address sets; one that is over is forgotten."""
+    def accept(self, lines: Iterable[str], address: Address) -> None:
+        """Note the cookies that a response from an address sets; an expired one is deleted."""
         for line in lines:
             cookie = read_cookie(line, address)
             if cookie is None:
                 continue
             key = (cookie.path, cookie.name)
             with self._lock:
-                self._kept.pop(key, None)
-                if cookie.until > time():
-                    self._kept[key] = cookie
-                if len(self._kept) > MAXIMUM_COOKIES:
-                    del self._kept[next(iter(self._kept))]
+                self._cookies.pop(key, None)
+                if cookie.expires > time():
+                    self._cookies[key] = cookie
+                if len(self._cookies) > MAXIMUM_COOKIES:
+                    del self._cookies[next(iter(self._cookies))]
 
     def header(self, address: Address, own: str) -> str:
-        """Return the header Cookie of a request, "" for none; `own` is that of the config."""
+        """Return the header Cookie of a request, "" for none; `own` is the config's."""
         now = time()
         with self._lock:
-            kept = [*self._kept.values()]
+            cookies = [*self._cookies.values()]
         names = {pair.partition("=")[0].strip() for pair in own.split(";")}
-        found = [one for one in kept if one.until > now and one.is_for(address)]
-        found.sort(key=lambda one: -len(one.path))
-        pairs = [f"{one.name}={one.value}" for one in found if one.name not in names]
+        cookies = [cookie for cookie in cookies if cookie.expires > now and cookie.is_for(address)]
+        cookies.sort(key=lambda cookie: -len(cookie.path))
+        pairs = [f"{cookie.name}={cookie.value}" for cookie in cookies if cookie.name not in names]
         return "; ".join([own, *pairs] if own else pairs)
 
 
 def read_cookie(line: str, address: Address) -> Cookie | None:
-    """Read a Set-Cookie of an answer from an address; None for one that is of no use there."""
+    """Parse a Set-Cookie of a response from an address; None if it is not valid there."""
     pair, *attributes = line.split(";")
     name, equals, value = (part.strip() for part in pair.partition("="))
     if not equals or not name or not (name + value).isprintable():
         return None
     if len(name) + len(value) > MAXIMUM_COOKIE_CHARACTERS:
         return None
-    said = {}
+    given = {}
     for attribute in attributes:
         key, _, text = attribute.partition("=")
-        said[key.strip().lower()] = text.strip()
-    if not _is_within_domain(address.host, said.get("domain", "")):
+        given[key.strip().lower()] = text.strip()
+    if not _is_within_domain(address.host, given.get("domain", "")):
         return None
     cookie = Cookie(name, value, address)
-    cookie.is_secure = "secure" in said
-    if said.get("path", "").startswith("/"):
-        cookie.path = said["path"]
-    age = said.get("max-age", "")
+    cookie.is_secure = "secure" in given
+    if given.get("path", "").startswith("/"):
+        cookie.path = given["path"]
+    age = given.get("max-age", "")
     if age.lstrip("-").isdecimal():
-        cookie.until = 0.0 if age.startswith("-") else time() + int(age[:12])
-    elif "expires" in said:
-        cookie.until = _seconds(said["expires"])
+        cookie.expires = 0.0 if age.startswith("-") else time() + int(age[:12])
+    elif "expires" in given:
+        cookie.expires = _timestamp(given["expires"])
     return cookie
 
 
@@ -103,8 +103,8 @@ def _is_within_domain(host: str, domain: str) -> bool:
     return not domain or host == domain or host.endswith(f".{domain}")
 
 
-def _seconds(date: str) -> float:
-    """Return a date in seconds since 1970; without end if it is none."""
+def _timestamp(date: str) -> float:
+    """Return a date in seconds since 1970, infinity if it cannot be parsed."""
     from email.utils import parsedate_to_datetime
 
     try:

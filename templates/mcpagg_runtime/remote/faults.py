@@ -1,4 +1,4 @@
-"""What is wrong with a remote server, said so that whoever reads it knows what to do."""
+"""Faults of remote servers, as texts that say what to do."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ NO_HTTP = "answered with what is no HTTP"
 
 
 class RemoteFault(Exception):
-    """Raised when a server cannot be reached, or answers with what is no use.
+    """Raised when a server cannot be reached, or its response cannot be used.
 
     `what` completes "server 'x' …"; it may hold values of variables. `status` is that of the
-    answer, 0 where there was none.
+    response, 0 without one.
     """
 
     def __init__(self, what: str, status: int = 0) -> None:
@@ -64,7 +64,7 @@ def _explained_failure(problem: Exception, host: str, seconds: float) -> str:
 
 
 def broken(problem: Exception, where: str) -> str:
-    """Say how a transfer broke off after the request had been sent."""
+    """Say how a connection broke after the request had been sent."""
     how = "closed the connection"
     if str(problem).startswith("got more than "):
         # The limits of Python's own client: see `http.client`.
@@ -81,55 +81,56 @@ def broken(problem: Exception, where: str) -> str:
 
 
 def refusal_in(body: bytes) -> dict[str, Any]:
-    """Return the JSON object in which an answer says what is wrong, {} for none."""
+    """Return the JSON object that is the body of an error, {} if it is none."""
     try:
-        said = json.loads(body) if body.lstrip()[:1] == b"{" else {}
+        value = json.loads(body) if body.lstrip()[:1] == b"{" else {}
     except (ValueError, RecursionError):
         return {}
-    return said if isinstance(said, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def with_its_words(what: str, body: bytes) -> str:
-    """Return what is wrong, and behind it what the server says of that, if it is no page."""
-    said = refusal_in(body)
-    inner = said.get("error")
+    """Return `what`, and behind it the message of the server, if it has one."""
+    refusal = refusal_in(body)
+    inner = refusal.get("error")
     if isinstance(inner, dict):
-        said = inner
+        refusal = inner
     names = ("message", "error_description", "detail", "error", "title")
-    texts = [said[name] for name in names if isinstance(said.get(name), str) and said[name]]
-    text = texts[0] if texts else "" if said else body.decode("utf-8", "replace").strip()
-    # One word says no more than the status; markup is for a browser.
+    texts = [refusal[name] for name in names if isinstance(refusal.get(name), str)]
+    text = "" if refusal else body.decode("utf-8", "replace").strip()
+    text = next(filter(None, texts), text)
+    # One word says no more than the status does; markup is for a browser.
     if " " not in text or text.startswith("<") or text in what:
         return what
     return f"{what}; it says {shortened(text)!r}"
 
 
 def refused(status: int, where: str, headers: Mapping[str, str]) -> str:
-    """Say what a status of HTTP means; `headers` are those of the answer, in lower case."""
-    said = f"answered with {status} {_phrase(status)} at {where}".replace("  ", " ")
+    """Say what an HTTP status means; `headers` are those of the response, in lower case."""
+    answer = f"answered with {status} {_phrase(status)} at {where}".replace("  ", " ")
     if status == UNAUTHORIZED:
-        # Whoever asks without any sees how to log in: see Credentials.
-        return f"{said}: it does not accept the credentials; are they still valid?"
+        # For a request without credentials, see Credentials: it says how to log in.
+        return f"{answer}: it does not accept the credentials; are they still valid?"
     if status == FORBIDDEN and (scope := lacking_scope(headers)):
-        return f"{said}: these credentials lack the scope {scope!r}"
+        return f"{answer}: these credentials lack the scope {scope!r}"
     if status == FORBIDDEN:
-        return f"{said}: these credentials are not allowed this, or it refuses this network"
+        return f"{answer}: these credentials are not allowed this, or it refuses this network"
     if status == 404:
-        return f"{said}: nothing is there; check the path of the URL"
+        return f"{answer}: nothing is there; check the path of the URL"
     if status == 405:
-        return f"{said}: what is there takes no MCP requests; check the path of the URL"
+        return f"{answer}: what is there takes no MCP requests; check the path of the URL"
     if status == 407:
-        return f"{said}: the proxy wants credentials; write them into its URL"
+        return f"{answer}: the proxy wants credentials; write them into its URL"
     if status == 413:
-        return f"{said}: the request is too large for it"
+        return f"{answer}: the request is too large for it"
     if status == 429 or status >= 500:
         what = "it takes no more requests for now" if status == 429 else "the fault is its own"
-        return f"{said}: {what}{_retry_after(headers.get('retry-after', ''))}"
-    return said
+        return f"{answer}: {what}{_retry_after(headers.get('retry-after', ''))}"
+    return answer
 
 
 def lacking_scope(headers: Mapping[str, str]) -> str:
-    """Return the scope that an answer says is lacking, "" for none (RFC 6750, section 3.1)."""
+    """Return the scope that a response names as lacking, "" for none (RFC 6750, section 3.1)."""
     challenge = headers.get("www-authenticate", "")
     scope = challenge.partition('scope="')[2].partition('"')[0]
     return shortened(scope) if "insufficient_scope" in challenge else ""
@@ -150,12 +151,12 @@ def _retry_after(value: str) -> str:
 
 
 def shortened(text: str) -> str:
-    """Return as much of what a server says as is shown."""
+    """Return as much of a server's text as is shown."""
     return text if len(text) <= QUOTED_CHARACTERS else f"{text[:QUOTED_CHARACTERS]}…"
 
 
 def no_answer(kind: str, body: bytes, where: str) -> str:
-    """Say what a body is that holds no message."""
+    """Say what a body holds instead of a message."""
     beginning = body[:512].lstrip().lower()
     if kind == "text/html" or beginning.startswith((b"<!doctype html", b"<html")):
         return f"answered with a web page at {where}, not with MCP; check the path of the URL"
@@ -168,7 +169,7 @@ def no_answer(kind: str, body: bytes, where: str) -> str:
 
 
 def redirected(status: int, origin: str, where: str) -> str:
-    """Say that a redirect is not followed, and whereto it leads."""
+    """Say that a redirect to another origin is not followed."""
     origin = shortened(origin)
     advice = f"nothing was sent there; write a URL of {origin} if that is the server"
     return f"redirects ({status}) from {where} to another origin, {origin}: {advice}"

@@ -1,10 +1,10 @@
-"""Who requests to a remote server say they are, where the config does not: by a login.
+"""Logins at remote servers: the tokens by which requests are authorized where the config has none.
 
 `mcpagg-compile --login` writes a record of each login into the user's state folder: what OAuth's
-token endpoint said, and what refreshing takes. Discovery, every proxy and the live `Aggregator`
+token endpoint answered, and what refreshing needs. Discovery, every proxy and the live `Aggregator`
 read it there, several at once. A token is refreshed when that is due. The record is one file for
-each server, for its owner alone, or an item of the system's keyring, which the file then names the
-Python to ask for. No token is part of what is raised here.
+each server, readable by its owner alone, or an item of the system's keyring; then the file names
+the Python that can read that. No exception that is raised here holds a token.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
 from mcpagg_runtime.launch.platforms import WINDOWS
-from mcpagg_runtime.launch.variables import percent_encoded
+from mcpagg_runtime.plan.uri_templates import percent_encoded
 from mcpagg_runtime.remote.connections import is_this_machine
 from mcpagg_runtime.remote.faults import FORBIDDEN, UNAUTHORIZED, NotSent, RemoteFault
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 TOKEN_SECONDS = 30.0
 """How long a token endpoint, or the keyring, may take."""
 EARLY = 0.1
-"""A token is refreshed when this part of its life is left."""
+"""A token is refreshed when this part of its lifetime is left."""
 AGAIN_SECONDS = 60.0
 """How long a token that is still good is used before refreshing it is tried again."""
 ANSWER_BYTES = 1 << 20
@@ -50,12 +50,12 @@ EXPIRED_LOGIN = "its login has expired, and cannot be refreshed"
 ENDED_LOGIN = "its login has expired, or was revoked"
 UNREADABLE_LOGIN = "its login cannot be read"
 UNSAFE_LOGIN = "its login cannot be refreshed: its token endpoint"
-# What a token is called where a server's words are shown, in which it may stand.
+# The name that stands for a token where text of a server is shown.
 TOKEN_NAME = "LOGIN"  # noqa: S105 no secret
 
 
 class LoginNeeded(Exception):
-    """Raised where only a new login helps; the text says why, of a server that was named."""
+    """Raised where only a new login helps; the text follows the name of its server."""
 
 
 class Credentials:
@@ -68,7 +68,7 @@ class Credentials:
         self._config = config
 
     def token(self, where: str) -> str | None:
-        """Return a token that should be good, None without a login.
+        """Return a token that should be valid, None without a login.
 
         `where` is the URL, to be shown.
 
@@ -77,11 +77,11 @@ class Credentials:
         """
         return self._got(self._login.bearer, NotSent, f"was not asked at {where}")
 
-    def renewed(self, refused: str | None, where: str) -> str | None:
+    def refreshed(self, refused: str | None, where: str) -> str | None:
         """Return another token than the one that was refused.
 
         Raises:
-            RemoteFault: there is none, and what to do.
+            RemoteFault: there is none; it says what to do.
         """
         what = f"answered with 401 Unauthorized at {where}"
         return self._got(lambda: self._login.refreshed(refused), RemoteFault, what)
@@ -102,14 +102,13 @@ class Credentials:
             self._launch.hide(token, TOKEN_NAME)
         return token
 
-    def lacking(self, scope: str, where: str) -> RemoteFault:
-        """Return why a server refuses a token that is good, and what to do."""
+    def lacks_scope(self, scope: str, where: str) -> RemoteFault:
+        """Return the fault of a valid token without a scope; it says what to do."""
         what = f"answered with 403 Forbidden at {where}: its login lacks the scope {scope!r}"
         remedy = f"add it to `scopes` in `oauth` of its entry, and run `{self._command()}`"
         return RemoteFault(f"{what}; {remedy}", FORBIDDEN)
 
     def _command(self) -> str:
-        """Return the command by which a person logs in."""
         words = ["mcpagg-compile", "--login", self._launch.name, self._config]
         return " ".join([quote_word(word) for word in words])
 
@@ -118,9 +117,9 @@ class Login:
     """The login at the server with one URL.
 
     A record has `access_token`, `token_endpoint` and `client_id`; `refresh_at` (seconds since
-    1970), `refresh_token`, `client_secret`, `auth_method` (how the client shows who it is:
-    RFC 7591, `token_endpoint_auth_method`) and `resource` (RFC 8707) where there are any. One
-    without `access_token` is what is left of a login that the authorization server has ended.
+    1970), `refresh_token`, `client_secret`, `auth_method`
+    (`token_endpoint_auth_method` of RFC 7591) and `resource` (RFC 8707) where there are any. A
+    record without `access_token` is of a login that the authorization server has ended.
     """
 
     def __init__(self, url: str) -> None:
@@ -128,9 +127,9 @@ class Login:
         self.path = os.path.join(state_folder(), f"{self.name}.json")
         self._url = url
         self._known: Record = {}
-        """The record as last read or written, so that a request costs no file."""
+        """The record as last read or written, so that a request reads no file."""
         self._not_before = 0.0
-        """When refreshing early may be tried again; calls wait for each try."""
+        """When refreshing early may be tried again, as requests wait for each attempt."""
 
     def bearer(self) -> str | None:
         """Return the access token, refreshed if that is due; None if nobody has logged in.
@@ -149,17 +148,17 @@ class Login:
         if time() >= due and "refresh_token" in record:
             try:
                 return self.refreshed(token)
-            except OSError:  # the server may take the old one for a while
+            except OSError:  # the token is still valid for a while
                 self._not_before = time() + AGAIN_SECONDS
                 return token
         self._known = record
         return token
 
     def refreshed(self, refused: str | None) -> str:
-        """Return another access token than `refused`, which the server took no more.
+        """Return another access token than `refused`, which the server does not accept any more.
 
-        It is one that another proxy has got meanwhile, or else a new one; then what the
-        authorization server replaces is written back before anyone else reads it.
+        If another process has refreshed it meanwhile, that is its token; else it is refreshed here,
+        and the record is written before another process can read it.
 
         Raises:
             LoginNeeded: there is no login, or it has ended.
@@ -183,10 +182,10 @@ class Login:
             return str(record["access_token"])
 
     def save(self, record: Record, keyring: str | None = None) -> None:
-        """Keep a new record; `keyring` is a Python that keeps it in the system's keyring.
+        """Write a new record; `keyring` is a Python that writes it to the system's keyring.
 
         Raises:
-            OSError: it cannot be kept there.
+            OSError: it cannot be written.
         """
         with self._locked():
             if keyring is not None:
@@ -196,10 +195,10 @@ class Login:
                 _write_login(self.path, record)
 
     def _refresh(self, record: Record) -> Record:
-        """Return the record with a new token, which is written; the lock is held.
+        """Refresh the token, write the record and return it; the lock is held.
 
-        Most servers end a refresh token with its use, and what replaces it must not be lost: where
-        nothing can be written, nothing is asked for.
+        With most servers a refresh token can be used once, and the one that replaces it must not
+        be lost. So the record is written before, too: that fails where nothing can be written.
         """
         if why := unsafe(str(record["token_endpoint"]), self._url):
             raise LoginNeeded(f"{UNSAFE_LOGIN} {why}")
@@ -234,7 +233,7 @@ class Login:
         return record
 
     def _replace(self, record: Record) -> None:
-        """Write a record to where the one before is."""
+        """Write a record in the place of the earlier one: the file, or the keyring."""
         with open(self.path, "rb") as file:
             keyring = _login_record(file.read()).get("keyring")
         if keyring:
@@ -258,11 +257,11 @@ class Login:
 
 
 def unsafe(url: str, server: str) -> str:
-    """Say why nothing of a login at a server may go to a URL, "" if it may.
+    """Say why no secret of a login at a server may be sent to a URL, "" if it may.
 
-    Whatever a server's metadata say, that is https (RFC 9700), and not this machine, on which other
-    programs take requests for their user's. A server on this machine, as those under development
-    are, may have its login on this machine as well.
+    Whatever the metadata of the server name, it must be https (RFC 9700), and not this machine,
+    where other programs listen. A server on this machine, such as one under development, may have
+    its login there as well.
     """
     try:
         parts, own = urlsplit(url), urlsplit(server)
@@ -276,28 +275,28 @@ def unsafe(url: str, server: str) -> str:
 
 
 def state_folder() -> str:
-    """Return the folder of the logins: where programs of this user keep their state."""
+    """Return the folder of the logins, in that where programs of this user keep their state."""
     if WINDOWS:
         base = os.environ.get("LOCALAPPDATA") or os.path.expanduser("~/AppData/Local")
     elif sys.platform == "darwin":
         base = os.path.expanduser("~/Library/Application Support")
     else:
         base = os.environ.get("XDG_STATE_HOME", "")
-        if not os.path.isabs(base):  # the XDG specification: then it does not count
+        if not os.path.isabs(base):  # which the XDG specification has ignored
             base = os.path.expanduser("~/.local/state")
     return os.path.join(base, "mcpagg")
 
 
 def issued(answer: Mapping[str, Any]) -> Record:
-    """Return what a record keeps of an answer of a token endpoint (RFC 6749, section 5.1)."""
+    """Return the members of a record that a token endpoint's answer gives (RFC 6749, 5.1)."""
     record = {key: answer[key] for key in ("access_token", "refresh_token") if answer.get(key)}
-    with suppress(KeyError, TypeError, ValueError):  # else it is refreshed when it is refused
+    with suppress(KeyError, TypeError, ValueError):  # without it, refreshed when it is refused
         record["refresh_at"] = time() + (1 - EARLY) * float(answer["expires_in"])
     return record
 
 
 def _canonical_url(url: str) -> str:
-    """Return one spelling for the spellings of a server's URL."""
+    """Return one spelling for all spellings of a server's URL."""
     parts = urlsplit(url)
     place = parts.netloc.rpartition("@")[2].lower()
     default = {"http": ":80", "https": ":443"}.get(parts.scheme)
@@ -330,7 +329,7 @@ def _write_login(path: str, record: Record) -> None:
 
 def _hold_lock(descriptor: int) -> None:
     """Wait for a lock that ends with the descriptor."""
-    system: Any  # as type checkers know either on its own system alone
+    system: Any  # type checkers know each on its own system alone
     if not WINDOWS:
         import fcntl as system
 
@@ -347,10 +346,10 @@ def _hold_lock(descriptor: int) -> None:
 
 
 def _ask_keyring(python: str, verb: str, name: str, secret: bytes = b"") -> bytes:
-    """Have the keyring of the system give or take a secret, which is no argument of a process.
+    """Read or write a secret in the keyring of the system; it is passed by pipe.
 
     Raises:
-        OSError: it cannot.
+        OSError: the keyring cannot be used, or has no such item.
     """
     command = [python, "-P", "-m", "keyring", verb, KEYRING_SERVICE, name]
     try:
@@ -386,7 +385,7 @@ def _token_answer(record: Record, grant: dict[str, str]) -> dict[str, Any]:
     secret = record.get("client_secret")
     if secret and record.get("auth_method") == "client_secret_basic":
         # RFC 6749, section 2.3.1
-        pair = ":".join([percent_encoded(one) for one in (form["client_id"], secret)])
+        pair = f"{percent_encoded(form['client_id'])}:{percent_encoded(secret)}"
         coded = b2a_base64(pair.encode("ascii"), newline=False).decode("ascii")
         headers["Authorization"] = f"Basic {coded}"
     elif secret:
@@ -406,14 +405,14 @@ def _token_answer(record: Record, grant: dict[str, str]) -> dict[str, Any]:
     except (HTTPException, ValueError, RecursionError):
         raise OSError("the authorization server gave no answer that can be read") from None
     if not isinstance(answer, dict) or not isinstance(answer.get("access_token"), str):
-        raise LoginNeeded(ENDED_LOGIN)  # some say so with status 200
+        raise LoginNeeded(ENDED_LOGIN)  # some servers say so with status 200
     return answer
 
 
 def _is_final(status: int, body: Any) -> bool:
-    """Whether a token endpoint means that this login is over (RFC 6749, section 5.2).
+    """Whether a token endpoint's refusal means that the login has ended (RFC 6749, section 5.2).
 
-    What stands before it refuses, too: then the login is good, and its tokens are kept.
+    A gateway in front of it refuses, too; then the tokens are kept.
     """
     if status in (400, 401):
         return True
@@ -421,12 +420,12 @@ def _is_final(status: int, body: Any) -> bool:
         return False
     try:
         return isinstance(json.loads(body.read(ANSWER_BYTES))["error"], str)
-    except Exception:  # of a body that is no answer of it, whatever that is
+    except Exception:  # the body is no answer of a token endpoint, whatever it is
         return False
 
 
 def _no_redirects() -> Any:
-    """Return what makes requests and follows no redirect: they hold secrets."""
+    """Return an opener that follows no redirect, since the requests hold secrets."""
     from urllib.request import HTTPRedirectHandler, build_opener
 
     class Refusing(HTTPRedirectHandler):

@@ -9,14 +9,14 @@ import threading
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.processes.threads import NO_THREAD, start_thread
-from mcpagg_runtime.remote.events import EventReader, reopening_pause
 from mcpagg_runtime.remote.faults import RemoteFault, no_answer
-from mcpagg_runtime.remote.transfers import (
-    ACCEPT,
+from mcpagg_runtime.remote.http_client import ACCEPT, POST_SECONDS
+from mcpagg_runtime.remote.responses import (
     EVENT_STREAM,
     REFUSAL_BYTES,
-    TAKING_SECONDS,
+    EventReader,
     Transfer,
+    reopening_pause,
 )
 
 if TYPE_CHECKING:
@@ -24,68 +24,71 @@ if TYPE_CHECKING:
 
     from mcpagg_runtime.messages.message import Message
     from mcpagg_runtime.remote.connections import Address
-    from mcpagg_runtime.remote.events import Event
-    from mcpagg_runtime.remote.transfers import Greeting, HttpClient, Life
+    from mcpagg_runtime.remote.handshake import Handshake
+    from mcpagg_runtime.remote.http_client import HttpClient, SessionOwner
+    from mcpagg_runtime.remote.responses import Event
 
 
 class SseSession:
-    """The stream of one life, and where its messages go.
+    """The stream of one connection, and the endpoint that its messages go to.
 
-    A session lasts as long as its stream, or until the server knows it no more: then the stream is
-    ended here. What is in flight when it ends fails; then it is opened again, with a repetition of
-    the handshake: at once if somebody wants it, else after a pause.
+    A session lasts as long as its stream. The stream is closed here if the server does not know
+    the session any more. Requests in flight fail when it ends; then it is opened again, with a
+    repetition of the handshake: at once if a message waits for it, else after a pause.
     """
 
-    def __init__(self, http: HttpClient, life: Life, handshake: Greeting) -> None:
+    def __init__(self, http: HttpClient, owner: SessionOwner, handshake: Handshake) -> None:
         self._http = http
-        self._life = life
+        self._owner = owner
         self._handshake = handshake
         self._changed = threading.Condition()
         """Guards what follows."""
         self._stream = Transfer()
-        """The one that is read, or the last one that was."""
+        """The stream that is read, or the last one that was."""
         self._endpoint: Address | None = None
-        """Where messages go, None while there is no session."""
+        """Where messages are posted to, None while there is no session."""
         self._ends = 0
-        """How many streams have ended, or never began."""
+        """How many streams have ended, or could not be opened."""
         self._fault = RemoteFault("was not reached")
-        """Why the last one did."""
+        """Why the last stream ended."""
         self._wanted = False
-        """Whether somebody waits for a session."""
+        """Whether a message waits for a session."""
         self._waiting: set[Transfer] = set()
-        """Requests that the stream owes an answer."""
+        """The requests whose answers are to come by the stream."""
 
     @property
-    def awaited(self) -> str:
-        """What has not come yet that everything else waits for, "" for nothing."""
+    def waiting_for(self) -> str:
+        """What every request waits for, to be shown; "" for nothing."""
         return "" if self._endpoint else "no `endpoint` event came by the stream"
 
     # Messages to the server
 
-    def make(self, transfer: Transfer, message: Message, headers: Mapping[str, str]) -> None:
-        """Make a request; returns when it has been answered, or broken off.
+    def request(self, transfer: Transfer, message: Message, headers: Mapping[str, str]) -> None:
+        """Make a request; returns when it is answered or cancelled.
 
         Raises:
             RemoteFault: it was not answered.
         """
-        if not self._is_taken(transfer, message) and not self._is_taken(transfer, message):
+        if not self._post_in_session(transfer, message) and not self._post_in_session(
+            transfer, message
+        ):
             raise RemoteFault(f"knows no session at {self._http.where}, not even a new one")
-        transfer.over.wait()
+        transfer.done.wait()
         with self._changed:
             self._waiting.discard(transfer)
-        if not transfer.answered and not transfer.broken_off:
+        if not transfer.answered and not transfer.cancelled:
             raise self._fault
 
-    def post(self, message: Message, headers: Mapping[str, str]) -> None:
+    def notify(self, message: Message, headers: Mapping[str, str]) -> None:
         """Send a message that needs no answer.
 
         Raises:
             RemoteFault: the server does not take it.
         """
-        self._is_taken(Transfer(), message)
+        self._post_in_session(Transfer(), message)
 
-    def _is_taken(self, transfer: Transfer, message: Message) -> bool:
-        """Send a message in a session; return False if that is over, which ends its stream.
+    def _post_in_session(self, transfer: Transfer, message: Message) -> bool:
+        """Send a message; return False if the server does not know the session, whose stream ends.
 
         Raises:
             RemoteFault: there is no session, or the server does not take the message.
@@ -100,40 +103,40 @@ class SseSession:
                 raise self._fault
             if transfer.number:
                 self._waiting.add(transfer)
-        taken = False
+        accepted = False
         try:
-            taken = self._post_to(endpoint, transfer, message)
+            accepted = self._post_to(endpoint, transfer, message)
         finally:
-            if not taken:
+            if not accepted:
                 with self._changed:
                     self._waiting.discard(transfer)
-        if not taken:
-            self._ended(stream, RemoteFault(f"has lost its session at {self._http.where}"))
-            stream.break_off()
-        return taken
+        if not accepted:
+            self._on_stream_end(stream, RemoteFault(f"has lost its session at {self._http.where}"))
+            stream.cancel()
+        return accepted
 
     def _post_to(self, endpoint: Address, transfer: Transfer, message: Message) -> bool:
-        """Post a message; return False if it was refused for its session.
+        """Post a message; return False if the server does not know the session.
 
         Raises:
-            RemoteFault: it was refused, or there is no answer.
+            RemoteFault: the message was refused, or there is no response.
         """
-        with self._http.perform(
-            transfer, "POST", ACCEPT, message, target=endpoint, seconds=TAKING_SECONDS
-        ) as reply:
-            problem = reply.problem()
-            if self._handshake.version and reply.is_of_lost_session(problem, transfer.number):
+        with self._http.request(
+            transfer, "POST", ACCEPT, message, target=endpoint, seconds=POST_SECONDS
+        ) as response:
+            body = response.error_body()
+            if self._handshake.version and response.means_lost_session(body, transfer.number):
                 return False
-            if reply.status >= 400:
-                raise reply.refusal(problem)
+            if response.status >= 400:
+                raise response.fault(body)
         return True
 
     # The stream
 
     def listen(self) -> None:
-        """Read the stream, and open it again whenever it ends, for as long as the life lasts."""
-        vain = 0
-        while not self._life.is_over(0):
+        """Read the stream, and open it again whenever it ends, until the connection closes."""
+        failures = 0
+        while not self._owner.is_closing(0):
             reader, stream = EventReader(), Transfer()
             with self._changed:
                 self._stream = stream
@@ -141,45 +144,45 @@ class SseSession:
             try:
                 self._read_stream(reader, stream)
             except RemoteFault as fault:
-                self._ended(stream, fault)
-            vain = 0 if stream.began else vain + 1
+                self._on_stream_end(stream, fault)
+            failures = 0 if stream.has_received else failures + 1
             with self._changed:
-                pause = reopening_pause(reader, vain)
-                self._changed.wait_for(lambda: self._wanted or self._life.is_over(0), pause)
+                pause = reopening_pause(reader, failures)
+                self._changed.wait_for(lambda: self._wanted or self._owner.is_closing(0), pause)
 
     def _read_stream(self, reader: EventReader, stream: Transfer) -> None:
-        """Read one stream to its end, and say why that was.
+        """Read one stream to its end.
 
         Raises:
-            RemoteFault: always.
+            RemoteFault: always; it says why the stream ended.
         """
-        with self._http.perform(stream, "GET", {"Accept": EVENT_STREAM}) as reply:
-            if reply.status >= 400:
-                raise reply.refusal(reply.problem())
-            if not reply.is_stream:
-                what = no_answer(reply.kind, reply.body(REFUSAL_BYTES), reply.where)
-                raise RemoteFault(what, reply.status)
-            for events in reply.events(reader):
+        with self._http.request(stream, "GET", {"Accept": EVENT_STREAM}) as response:
+            if response.status >= 400:
+                raise response.fault(response.error_body())
+            if not response.is_stream:
+                what = no_answer(response.kind, response.body(REFUSAL_BYTES), response.where)
+                raise RemoteFault(what, response.status)
+            for events in response.events(reader):
                 for event in events:
-                    self._take(event, stream)
+                    self._on_event(event, stream)
         raise RemoteFault(f"closed its stream at {self._http.where}")
 
-    def _take(self, event: Event, stream: Transfer) -> None:
+    def _on_event(self, event: Event, stream: Transfer) -> None:
         if event.kind == "message":
-            self._life.receive(event.data, stream)
+            self._owner.on_message(event.data, stream)
         elif event.kind == "endpoint":
-            endpoint = self._own_place(event.data.decode("utf-8", "replace").strip())
+            endpoint = self._endpoint_address(event.data.decode("utf-8", "replace").strip())
             if self._handshake.version:
                 # The answer comes by the stream that this thread reads.
-                if start_thread(self._greet_again, endpoint, stream) is None:
+                if start_thread(self._repeat_handshake, endpoint, stream) is None:
                     raise RemoteFault(f"lost its session: {NO_THREAD}")
             else:
-                self._began(endpoint, stream)
+                self._session_opened(endpoint, stream)
 
-    def _own_place(self, where: str) -> Address:
-        """Return where messages go, as the server says; it must be its own place."""
+    def _endpoint_address(self, reference: str) -> Address:
+        """Return the endpoint that the server names, which must be of its own origin."""
         try:
-            endpoint = self._http.address.joined(where)
+            endpoint = self._http.address.joined(reference)
         except ValueError:
             raise RemoteFault("names an endpoint that is no URL") from None
         if endpoint.origin != self._http.address.origin:
@@ -187,55 +190,56 @@ class SseSession:
             raise RemoteFault(f"{what}: nothing was sent there")
         return endpoint
 
-    def _began(self, endpoint: Address, stream: Transfer) -> None:
+    def _session_opened(self, endpoint: Address, stream: Transfer) -> None:
         with self._changed:
-            if stream is self._stream and not stream.over.is_set():
-                stream.began = True
+            if stream is self._stream and not stream.done.is_set():
+                stream.has_received = True
                 self._endpoint = endpoint
                 self._changed.notify_all()
 
-    def _greet_again(self, endpoint: Address, stream: Transfer) -> None:
-        """Repeat the handshake; without an answer the stream is of no use."""
+    def _repeat_handshake(self, endpoint: Address, stream: Transfer) -> None:
+        """Repeat the handshake; without an answer the stream is closed."""
 
-        def ask(transfer: Transfer, hello: Message) -> None:
+        def send(transfer: Transfer, initialize: Message) -> None:
             with self._changed:
                 self._waiting.add(transfer)
-            self._post_to(endpoint, transfer, hello)
-            transfer.over.wait(TAKING_SECONDS)
+            self._post_to(endpoint, transfer, initialize)
+            transfer.done.wait(POST_SECONDS)
 
         try:
-            self._handshake.repeat(ask, lambda done: self._post_to(endpoint, Transfer(), done))
+            self._handshake.repeat(
+                send, lambda initialized: self._post_to(endpoint, Transfer(), initialized)
+            )
         except RemoteFault as fault:
-            self._ended(stream, fault)
-            stream.break_off()
+            self._on_stream_end(stream, fault)
+            stream.cancel()
         else:
-            self._began(endpoint, stream)
-            self._life.renewed()
+            self._session_opened(endpoint, stream)
+            self._owner.on_session_renewed()
 
-    def _ended(self, stream: Transfer, fault: RemoteFault) -> None:
-        """A stream has ended, or is to: so has what waits for it."""
+    def _on_stream_end(self, stream: Transfer, fault: RemoteFault) -> None:
+        """Fail what waits for a stream that has ended, or is to end."""
         with self._changed:
-            if stream is not self._stream or stream.over.is_set():
+            if stream is not self._stream or stream.done.is_set():
                 return
-            stream.over.set()
+            stream.done.set()
             self._endpoint = None
             self._fault = fault
             self._ends += 1
             lost, self._waiting = self._waiting, set()
             self._changed.notify_all()
         for transfer in lost:
-            transfer.over.set()
+            transfer.done.set()
 
-    # Its end
+    # End
 
     def stop(self) -> None:
-        """Have nobody wait any more; never waits itself."""
-        self._stream.break_off()
+        """Wake whoever waits for the stream; never waits itself."""
+        self._stream.cancel()
         with self._changed:
             self._ends += 1
             self._changed.notify_all()
 
     def close(self) -> None:
-        """End the session."""
         self.stop()
         self._http.close()

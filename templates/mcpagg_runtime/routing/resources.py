@@ -15,7 +15,7 @@ from mcpagg_runtime.messages.protocol import (
     RESOURCE_NOT_FOUND,
     SKILLS_EXTENSION,
 )
-from mcpagg_runtime.plan.uri_templates import fits, folder_of, lies_in
+from mcpagg_runtime.plan.uri_templates import fits, is_within, qualified_unit
 from mcpagg_runtime.routing.routing import CompletionCall
 from mcpagg_runtime.servers.call import Call
 from mcpagg_runtime.servers.lifecycle import DOWN
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mcpagg_runtime.clients.answers import Answers
     from mcpagg_runtime.clients.client import Client
     from mcpagg_runtime.clients.clients import Clients
-    from mcpagg_runtime.lists.uris import Origins
+    from mcpagg_runtime.lists.uris import UriOwners
     from mcpagg_runtime.routing.routing import Dispatch
     from mcpagg_runtime.servers.child import Child
 
@@ -41,7 +41,7 @@ class SubscriptionCall(Call):
     __slots__ = ("_origins",)
 
     def __init__(
-        self, client: Client, message: Message, uri: str, own: str, origins: Origins
+        self, client: Client, message: Message, uri: str, own: str, origins: UriOwners
     ) -> None:
         """`own` is its child's own URI."""
         super().__init__(client, message, uri, _replaced(uri, own, "uri"), own)
@@ -71,7 +71,7 @@ class ResourceRouting:
         answers: Answers,
         children: Mapping[str, Child],
         clients: Clients,
-        origins: Origins,
+        origins: UriOwners,
         dispatch: Dispatch,
     ) -> None:
         self._answers = answers
@@ -115,7 +115,7 @@ class ResourceRouting:
         """Return the child whose URI clients know as this one, and that; None for any other URI."""
         if not (self._answers.has_addresses and uri.startswith(APART)):
             return None
-        meant = self._answers.addresses().meant(uri, self._origins.of)
+        meant = self._answers.addresses().own_uri(uri, self._origins.of)
         if meant is None:
             return None
         child, own = self._children[meant[0]], meant[1]
@@ -126,7 +126,9 @@ class ResourceRouting:
         if not (self._answers.has_addresses and uri.startswith(APART)):
             return []
         addresses = self._answers.addresses()
-        told = [addresses.told(uri, server) for server in sorted(addresses.owners(uri)) if server]
+        told = [
+            addresses.exposed_uri(uri, server) for server in sorted(addresses.owners(uri)) if server
+        ]
         return [one for one in told if one != uri]
 
     def _listers(self, method: str, uri: str) -> list[Child]:
@@ -171,7 +173,7 @@ class ResourceRouting:
         """Return who may have what nobody lists, the likeliest first."""
         owners = self.owners(uri)
         if method in SKILL_METHODS:
-            skilled = [self._children[name] for name in self._answers.plan.skilled]
+            skilled = [self._children[name] for name in self._answers.plan.servers_with_skills]
             likely = [child for child in owners if child in skilled]
             return likely if self._guarded else list(dict.fromkeys([*likely, *skilled]))
         if method == "resources/subscribe":
@@ -206,7 +208,7 @@ class ResourceRouting:
         """Whether a template of a server fits a URI, or a skill has it: its folder, or its list."""
         templates, skills = self._catalogues["templates"], self._catalogues["skills"]
         return any(fits(item.original, uri) for item in templates.served(server)) or any(
-            lies_in(uri, folder_of(item.original)) or item.names(uri)
+            is_within(uri, qualified_unit(item.original)) or item.names(uri)
             for item in skills.served(server)
         )
 

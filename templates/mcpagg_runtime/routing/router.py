@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.clients.clients import Clients
-from mcpagg_runtime.lists.uris import Origins
+from mcpagg_runtime.lists.uris import UriOwners
 from mcpagg_runtime.messages.jsontext import Json, Malformed, NotAnObject, obj
 from mcpagg_runtime.messages.message import error, failure, is_id, notification, result
 from mcpagg_runtime.messages.protocol import (
@@ -61,7 +61,7 @@ class Router:
         self.plan = answers.plan
         self.effects = effects
         self.clients = Clients("logging" in answers.declared)
-        self._origins = Origins(answers.has_addresses, answers.addresses)
+        self._origins = UriOwners(answers.has_addresses, answers.addresses)
         self.servers = {
             name: Instances(name, answers, effects, self.clients, self._origins)
             for name in self.plan.servers

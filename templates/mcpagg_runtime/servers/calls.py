@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from mcpagg_runtime.clients.client import Client
     from mcpagg_runtime.lists.catalogue import Catalogue
-    from mcpagg_runtime.lists.uris import Origins
+    from mcpagg_runtime.lists.uris import UriOwners
     from mcpagg_runtime.messages.message import Message
     from mcpagg_runtime.servers.call import Call
     from mcpagg_runtime.servers.child import Child
@@ -50,7 +50,7 @@ class CallQueue:
         self,
         child: Child,
         catalogues: Mapping[str, Catalogue],
-        origins: Origins,
+        origins: UriOwners,
         instances: Instances,
     ) -> None:
         self._connection = connection = child.connection
@@ -200,7 +200,7 @@ class CallQueue:
             self._refused(call, message.raw("error"), unknown=message.code in UNKNOWN_CODES)
         else:
             if self._origins.are_asked_for:
-                message = self._origins.learn(message, connection.name)
+                message = self._origins.note_result(message, connection.name)
             if call.client.is_modern and self._lifecycle.era == LEGACY:
                 message = _unasking(message)
             passed = call.succeeded(connection.name, message)

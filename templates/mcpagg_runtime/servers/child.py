@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mcpagg_runtime.clients.answers import Answers
     from mcpagg_runtime.clients.client import Client
     from mcpagg_runtime.clients.clients import Clients
-    from mcpagg_runtime.lists.uris import Origins
+    from mcpagg_runtime.lists.uris import UriOwners
     from mcpagg_runtime.messages.message import Message
     from mcpagg_runtime.servers.call import Call
     from mcpagg_runtime.servers.connection import ChildPort
@@ -50,7 +50,7 @@ class Child:
         answers: Answers,
         effects: Effects,
         clients: Clients,
-        origins: Origins,
+        origins: UriOwners,
         *,
         era: str = "",
         audience: Client | None = None,
@@ -66,7 +66,7 @@ class Child:
         self._clients = clients
         self._catalogues = answers.catalogues
         self._outages = answers.outages
-        self._told = origins.told
+        self._told = origins.exposed_uri
         self.connection = Connection(self, self.receive, self.row, plan.options, effects)
         self.lifecycle = Lifecycle(self.connection, plan, era, audience)
         self._loss_said = False

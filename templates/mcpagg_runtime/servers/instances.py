@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from mcpagg_runtime.clients.answers import Answers
     from mcpagg_runtime.clients.clients import Clients
-    from mcpagg_runtime.lists.uris import Origins
+    from mcpagg_runtime.lists.uris import UriOwners
     from mcpagg_runtime.servers.call import Call
     from mcpagg_runtime.servers.effects import Effects, Peer
 
@@ -44,7 +44,7 @@ class Instances:
     """All instances of one server, and which one a client's calls are for."""
 
     def __init__(
-        self, name: str, answers: Answers, effects: Effects, clients: Clients, origins: Origins
+        self, name: str, answers: Answers, effects: Effects, clients: Clients, origins: UriOwners
     ) -> None:
         facts = answers.plan.children.get(name, {})
         self.name = name

@@ -70,7 +70,7 @@ class Reading:
         self._is_taken = False
         self.number = connection.ask(
             self.listing.kind.method,
-            self.listing.wanted or "",
+            self.listing.next_params or "",
             lambda answer: finish(self, answer),
             prepare=self.prepare,
             deadline=FOREVER,
@@ -82,7 +82,7 @@ class Reading:
             return
         self._is_taken = True
         try:
-            self.listing.take(answer.raw("result"))
+            self.listing.add_page(answer.raw("result"))
         except Malformed as problem:
             self.fault = str(problem)
 
@@ -93,7 +93,7 @@ class Reading:
         taken, by the thread that reads the child.
         """
         self.take(answer)
-        if self.listing.wanted is None:
+        if self.listing.next_params is None:
             known = self._catalogue.recorded(self.listing.server)
             recorded = {item.original: item for item in known}
             for item in self.listing.items:
@@ -232,11 +232,11 @@ class ListReader:
             if reading.fault:
                 self._unread(reading.fault)
                 return
-            if reading.listing.wanted is not None:
+            if reading.listing.next_params is not None:
                 reading.ask(self._connection, self._answered)
                 return
         self._end_reading()
-        faults = reading.listing.said(self._connection.row)
+        faults = reading.listing.warnings(self._connection.row)
         more = f" (the first of {len(faults)} faults of this list)" if faults[1:] else ""
         self._say(self.kind.method, faults[0] + more if faults else "")
         self._compare(listed(reading.listing.items, self._catalogue, self._connection))

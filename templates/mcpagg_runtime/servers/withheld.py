@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.lists.catalogue import SKILLS, TEMPLATES
 from mcpagg_runtime.messages.protocol import METHODS, OTHER
-from mcpagg_runtime.plan.uri_templates import fits, folder_of, lies_in
+from mcpagg_runtime.plan.uri_templates import fits, is_within, qualified_unit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,8 +45,8 @@ class Withheld:
         """
         if self.kind is TEMPLATES:
             return fits(withheld, uri)
-        if self.kind is not SKILLS or not lies_in(uri, folder_of(withheld)):
+        if self.kind is not SKILLS or not is_within(uri, qualified_unit(withheld)):
             return False
-        served = [folder_of(item.original) for item in self._catalogue.served(self._server)]
-        around = [folder for folder in served if lies_in(uri, folder)]
-        return all(len(folder) <= len(folder_of(withheld)) for folder in around)
+        served = [qualified_unit(item.original) for item in self._catalogue.served(self._server)]
+        around = [folder for folder in served if is_within(uri, folder)]
+        return all(len(folder) <= len(qualified_unit(withheld)) for folder in around)

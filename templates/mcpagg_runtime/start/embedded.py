@@ -1,7 +1,7 @@
-"""The modules that the emitted file holds as text: Python imports them when they are first needed.
+"""Imports the modules that the emitted file holds as text, when they are first needed.
 
-What stands in this folder is code of the file itself. All other modules are texts in a table of it,
-under a package name of their own, so that several emitted files can live in one process.
+The modules of this folder are code of the file itself. All others are texts in a table of it, in a
+package of its own name, so that several emitted files can run in one process.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 START = "start"
 """The folder whose modules are code of the file itself."""
-# A descriptor that is kept for when there is no other: a module may import others, which opens
-# files, and what reports that there are too many open is such a module.
+# A spare descriptor, closed where none is left: importing a module opens files, also of the one
+# that reports that too many are open.
 SPARE: list[int] = []
 
 
@@ -37,10 +37,10 @@ class Embedded:
         self.names = names
         self.end = end
         self.lines: dict[str, int] = {}
-        """{folder.module: the line in which its text begins}, once one has been imported."""
+        """{folder.module: the line in which its text begins}, once a module has been imported."""
 
     def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
-        """Return what Python asks of a module before it imports it, None if it is not ours."""
+        """Return the spec of a module, None if it is not ours."""
         package, own = name.partition(".")[::2]
         if package != self.package:
             return None
@@ -53,10 +53,10 @@ class Embedded:
         return spec
 
     def create_module(self, spec: ModuleSpec) -> None:
-        """Have Python create the module as it creates others."""
+        return  # Python creates it as it creates others
 
     def exec_module(self, module: ModuleType) -> None:
-        """Run the text of a module; one of the file's own code gets the names of all of that."""
+        """Run the text of a module; a module of `start` gets the names of the emitted file."""
         _, _, own = module.__name__.partition(".")
         if own in self.texts:
             self._run(own, vars(module))
@@ -67,7 +67,7 @@ class Embedded:
     def _run(self, own: str, names: dict[str, Any]) -> None:
         names["__file__"] = file = self.names["__file__"]
         code = compile(self.texts[own], file, "exec", dont_inherit=True)
-        code = _further_down(code, self._line(own) - 1)
+        code = _with_line_offset(code, self._line(own) - 1)
         try:
             exec(code, names)  # noqa: S102 - text of this very file
         except (ImportError, OSError):
@@ -80,7 +80,7 @@ class Embedded:
 
     def _line(self, own: str) -> int:
         """Return the line of the file in which the text of a module begins."""
-        if own not in self.lines:  # each entry ends in a line, and the next begins behind it
+        if own not in self.lines:  # one line stands between two texts
             line = self.end
             for name in reversed(self.texts):
                 line -= self.texts[name].count("\n") + 1
@@ -88,13 +88,14 @@ class Embedded:
         return self.lines[own]
 
 
-def _further_down(code: CodeType, lines: int) -> CodeType:
-    """Return code as it is so many lines further down: tracebacks then show the file's lines.
+def _with_line_offset(code: CodeType, lines: int) -> CodeType:
+    """Return code with its line numbers raised, so that tracebacks show lines of the file.
 
-    To compile it behind so many line ends would take a sixth longer.
+    To compile it with so many line ends in front would take a sixth longer.
     """
     inner = [
-        _further_down(one, lines) if type(one) is type(code) else one for one in code.co_consts
+        _with_line_offset(const, lines) if type(const) is type(code) else const
+        for const in code.co_consts
     ]
     return code.replace(co_firstlineno=code.co_firstlineno + lines, co_consts=tuple(inner))
 

@@ -1,4 +1,4 @@
-"""What is answered from the tables alone: the handshake, and lists cut out of the snapshot.
+"""Static answers: the result of `initialize`, and lists cut out of the snapshot.
 
 An item is kept as the text that its child gave, with a hole where the name stands, so that a list
 costs a join and every field reaches the client unread.
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 # Revisions with a handshake, newest first: a child or client that speaks one is called legacy.
 LEGACY_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 
-# What a client may declare that the proxy can pass on to a server: what servers' requests need.
+# The capabilities of a client that requests of servers need, and that the proxy passes on.
 RELAYED = ("roots", "sampling", "elicitation")
 
-# Clients that refuse a colon in a name, by the start of their clientInfo.name in lower case, and
-# the rule that they apply. Claude Code, VS Code, Codex and Gemini CLI rewrite names: no row needed.
+# Clients that refuse a colon in a name: the beginning of their clientInfo.name in lower case, and
+# their rule. Claude Code, VS Code, Codex and Gemini CLI rewrite names, so they need no row.
 REFUSE_COLON = {
     "claude-ai": "Claude Desktop and claude.ai: ^[a-zA-Z0-9_-]{1,64}$, or all tools are withheld",
     "cursor": "Cursor: letters, digits and _, server and tool together under 60 characters",
@@ -32,9 +32,9 @@ REFUSE_COLON = {
 
 
 def spelling_for(names: str, client: object) -> str:
-    """Return the names that a client is shown: "exposed" or "portable".
+    """Return which names a client is shown: "exposed" or "portable".
 
-    `names` is the option of that name, `client` the name in its clientInfo, if it has one.
+    `names` is the option, `client` the name in its clientInfo, if it has one.
     """
     known = names == "auto" and isinstance(client, str)
     refuses = known and str(client).lower().startswith(tuple(REFUSE_COLON))
@@ -42,16 +42,16 @@ def spelling_for(names: str, client: object) -> str:
 
 
 def is_capable(declared: object) -> bool:
-    """Whether a client declared anything on which the tools of a server may depend."""
+    """Whether a client declared a capability on which the tools of a server may depend."""
     names = (*RELAYED, "extensions")
     return type(declared) is dict and any(type(declared.get(name)) is dict for name in names)
 
 
-def spoken(asked: object) -> str:
-    """Return the revision that a client is answered in, which asked for one.
+def negotiated_version(asked: object) -> str:
+    """Return the version that a client gets which asks for one.
 
-    Any that we know is spoken, anything else answered with the newest: some clients take another
-    version than their own for fatal.
+    A version that we know is accepted, since some clients take another one for fatal; any other
+    request is answered with the newest.
     """
     return asked if isinstance(asked, str) and asked in LEGACY_VERSIONS else LEGACY_VERSIONS[0]
 
@@ -59,15 +59,15 @@ def spoken(asked: object) -> str:
 def version_of(children: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the proxy's version, which changes with what any of its servers offers.
 
-    `children` {server: what was learnt of it}. The digest of all of them stands nowhere in the
-    file: two changes of different servers would always meet there.
+    `children` is {server: facts}. The version stands nowhere in the file, since any two branches
+    would conflict there.
     """
     digests = [facts["digest"].partition(":")[2] for facts in children.values()]
     return f"{sum([int(digest, 16) for digest in digests]) & 0xFFFFFFFFFFFF:012x}"
 
 
-def introduction(version: str, capabilities: str, info: str, instructions: str) -> str:
-    """Return the result of `initialize` as JSON text; `capabilities` and `info` are such, too."""
+def initialize_result(version: str, capabilities: str, info: str, instructions: str) -> str:
+    """Return the result of `initialize`; it, `capabilities` and `info` are JSON texts."""
     words = f',"instructions":{quote(instructions)}' if instructions else ""
     head = f'{{"protocolVersion":{quote(version)},"capabilities":{capabilities}'
     return f'{head},"serverInfo":{info}{words}}}'
@@ -78,11 +78,11 @@ def cut_list(
 ) -> Iterator[tuple[str, tuple[str, str], str, str]]:
     """Yield (own name, (exposed, portable), text before and behind the name) of a server's items.
 
-    `key` is the member that an item is asked for by, `label` that of its name; `rows` {exposed
-    name: (own name, portable name)} are those of the routing table, {URI: ()} of what is found by
-    that, {URI as it is told: (own URI,)} where that is another one. In the compiler's text
-    (`literal.list_text`) an item begins a line without a space, each of its own members a line with
-    one; what is deeper is indented more, and strings hold no line ends.
+    `key` is the member by which an item is requested, `label` that of its name. `rows` are those of
+    the routing table: {exposed name: (own name, portable name)}; for what is found by its URI
+    {URI: ()}, or {exposed URI: (own URI,)} where these differ. In the compiler's text
+    (`literal.list_text`) an item begins a line without a space, a member of it a line with one;
+    deeper lines are indented more, and strings hold no line ends.
     """
     mark, address = f'\n "{label}": ', f'\n "{key}": '
     found = {}
@@ -103,7 +103,7 @@ def _joined(text: str) -> str:
 
 
 def labelled(server: str, name: str) -> str:
-    """Return the name that a resource or a template is listed under: its URI stays as it is."""
+    """Return the name under which a resource or a template is listed."""
     return f"[{server}] {name}"
 
 

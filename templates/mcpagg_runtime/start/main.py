@@ -1,11 +1,10 @@
-"""What the emitted file does when it is run: it gives the answers that the compiler prepared.
+"""What the emitted file does when it is run: it answers from its tables as long as it can.
 
-These are the handshake, pings and lists of the snapshot, for a client with a handshake. What has no
-such answer is left to `run`, with what has been said until then: there is no second way to
-give the same answer, and everything else has its place there.
+These static answers are the handshake, pings and the lists of the snapshot, for a client with a
+handshake. The first line that has none is left to `stdio.run`, which also takes over what was read
+and written until then. Errors, cursors and clients without a handshake are handled there alone.
 
-A client waits for what is imported here, so that is little: see `values`, too. The other modules
-of the runtime need not care.
+A client waits for what is imported here, so that is little; see `values`, too.
 """
 
 from __future__ import annotations
@@ -15,16 +14,22 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.start.greeting import (
     cut_list,
-    introduction,
+    initialize_result,
     is_capable,
     list_result,
+    negotiated_version,
     spelling_for,
-    spoken,
     version_of,
 )
-from mcpagg_runtime.start.opening import ABOVE, ENDING, HEAD_START_SECONDS, Opening
+from mcpagg_runtime.start.handover import (
+    ABOVE,
+    ENDING,
+    HEAD_START_SECONDS,
+    INTERRUPT,
+    Handover,
+)
 from mcpagg_runtime.start.values import quote, scan
-from mcpagg_runtime.start.waiting import says_more
+from mcpagg_runtime.start.waiting import has_input
 
 try:
     # Not os and signal, which cost a start 1 and 6 ms.
@@ -54,59 +59,55 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-# Longer input is for `run`, which keeps its pieces apart.
+# Longer lines are left to `run`, which does not copy them at each read.
 LONG = 1 << 16
 
 
-class Prepared:
+class StaticAnswers:
     """Answers one client from the tables of the file alone."""
 
-    def __init__(self, tables: Mapping[str, Any]) -> None:
-        """`tables` are those of a Plan."""
+    def __init__(self, tables: Mapping[str, Any], handover: Handover) -> None:
+        """`tables` are those of a Plan; `handover` gets the state of input and output."""
         self.tables = tables
-        self.opening = Opening()
+        self.handover = handover
         self.children, _ = scan(tables["children"], 0)
         self.options, _ = scan(tables["options"], 0)
         self.lists, _ = scan(tables["lists"], 0)
         self.spelling = spelling_for(self.options["names"], None)
         self.capable = False
 
-    def may_serve(self) -> bool:
-        """Whether the environment has all that servers need, and asks for nothing else."""
+    def can_serve(self) -> bool:
+        """Whether all variables that servers need are set, and no server has started us."""
         needs = [name for facts in self.children.values() for name in facts.get("needs", ())]
         return all(is_set(name) for name in needs) and not is_set(ABOVE)
 
-    def serve(self) -> Opening:
-        """Answer what is on standard input until something has no prepared answer, or it ends."""
-        opening = self.opening
-        try:
-            while not (opening.owed or opening.ended):
-                line, end, rest = opening.unanswered.partition(b"\n")
-                answer = self.answer(line) if end else self._more(line)
-                if answer is None:
-                    break
-                if end:
-                    opening.unanswered = rest
-                if answer:
-                    opening.owed = answer
-                    opening.owed = answer[write(1, answer) :]
-        except OSError:  # `run` finds out what there is to say of it
-            return opening
-        return opening
+    def serve(self) -> None:
+        """Answer what is on standard input until something has no static answer, or it ends."""
+        handover = self.handover
+        while not (handover.unwritten or handover.at_end):
+            line, end, rest = handover.unprocessed.partition(b"\n")
+            answer = self.answer(line) if end else self._more(line)
+            if answer is None:
+                break
+            if end:
+                handover.unprocessed = rest
+            if answer:
+                handover.unwritten = answer
+                handover.unwritten = answer[write(1, answer) :]
 
     def _more(self, line: bytes) -> bytes | None:
-        """Read what follows the beginning of a line; None if that is for `run` to do."""
-        opening = self.opening
-        wants_servers = opening.initialized and self.options["start"] == "eager"
-        if len(line) > LONG or (wants_servers and not says_more(HEAD_START_SECONDS)):
+        """Read on behind an incomplete line; return b"", or None if `run` is to read on."""
+        handover = self.handover
+        wants_servers = handover.initialized and self.options["start"] == "eager"
+        if len(line) > LONG or (wants_servers and not has_input(HEAD_START_SECONDS)):
             return None
         data = read(0, LONG)
-        opening.unanswered += data
-        opening.ended = not data
+        handover.unprocessed += data
+        handover.at_end = not data
         return b""
 
     def answer(self, line: bytes) -> bytes | None:
-        """Return the answer to a line, b"" if it wants none, None if there is no prepared one."""
+        """Return the answer to a line, b"" if it needs none, None if there is no static one."""
         try:
             text = line.decode().rstrip(" \t\r")
             message, end = scan(text, 0)
@@ -118,7 +119,7 @@ class Prepared:
         if "id" not in message:
             if method != "notifications/initialized":
                 return None
-            self.opening.initialized = True
+            self.handover.initialized = True
             return b""
         identifier = message["id"]
         if type(method) is not str or type(params) is not dict:
@@ -128,31 +129,31 @@ class Prepared:
         result = self._result(line, method, params)
         if result is None:
             return None
-        shown = quote(identifier) if type(identifier) is str else str(identifier)
-        return f'{{"jsonrpc":"2.0","id":{shown},"result":{result}}}\n'.encode()
+        id_text = quote(identifier) if type(identifier) is str else str(identifier)
+        return f'{{"jsonrpc":"2.0","id":{id_text},"result":{result}}}\n'.encode()
 
     def _result(self, line: bytes, method: str, params: dict[str, Any]) -> str | None:
         if method == "initialize":
-            self.opening.hello = line
+            self.handover.initialize_line = line
             about = params.get("clientInfo")
             name = about.get("name") if type(about) is dict else None
             self.spelling = spelling_for(self.options["names"], name)
             self.capable = is_capable(params.get("capabilities"))
-            return self._introduction(spoken(params.get("protocolVersion")))
+            return self._initialize_result(negotiated_version(params.get("protocolVersion")))
         if params:  # a cursor, or the envelope of a client without a handshake
             return None
         if method == "ping":
             return "{}"
         return self._list(*self.lists[method]) if method in self.lists else None
 
-    def _introduction(self, version: str) -> str:
+    def _initialize_result(self, version: str) -> str:
         tables = self.tables
         info = f'{{"name":{quote(tables["name"])},"version":"{version_of(self.children)}"}}'
-        words = "\n\n".join(scan(tables["instructions"], 0)[0])
-        return introduction(version, tables["capabilities"], info, words)
+        instructions = "\n\n".join(scan(tables["instructions"], 0)[0])
+        return initialize_result(version, tables["capabilities"], info, instructions)
 
     def _list(self, kind: str, member: str, key: str, label: str) -> str:
-        shown = []
+        items = []
         column = 1 if self.spelling == "portable" else 0
         routes, _ = scan(self.tables[kind], 0)
         for server, rows in routes.items():
@@ -161,8 +162,8 @@ class Prepared:
             hidden = () if self.capable else facts.get("conditional", ())
             for own, names, head, tail in cut_list(text, key, label, server, rows):
                 if own not in hidden:
-                    shown.append(head + quote(names[column]) + tail)
-        return list_result(member, shown)
+                    items.append(head + quote(names[column]) + tail)
+        return list_result(member, items)
 
 
 def is_set(name: str) -> bool:
@@ -171,8 +172,8 @@ def is_set(name: str) -> bool:
     return name.encode() in known if POSIX else name.upper() in map(str.upper, known)
 
 
-def leave_at_once(number: int) -> None:
-    """Have a signal end this process, which has started nothing yet.
+def exit_on_signal(number: int) -> None:
+    """Have a signal end this process at once: it has started no server yet.
 
     Windows calls no handler while this thread waits for input, but ends the process itself.
     """
@@ -184,15 +185,19 @@ def main(tables: Mapping[str, Any], file: str) -> None:
 
     `file` is the emitted file. Does not return: threads may still wait for input that never comes.
     """
-    opening = Opening()
+    on_signal(INTERRUPT, SIG_DFL)  # until it is handled, it ends this without a traceback
+    handover = Handover()
     if len(sys.argv) == 1 and "profiles" not in tables and not isatty(0):
-        prepared = Prepared(tables)
-        if prepared.may_serve():
-            for number in ENDING:
-                leave_at_once(number)
-            opening = prepared.serve()
-            if opening.ended and not opening.unanswered:
-                _exit(0)
+        try:
+            static = StaticAnswers(tables, handover)
+            if static.can_serve():
+                for number in ENDING:
+                    exit_on_signal(number)
+                static.serve()
+        except Exception:  # noqa: S110 - `run` finds out what there is to say of it
+            pass
+        if handover.at_end and not handover.unprocessed:
+            _exit(0)
     from mcpagg_runtime.stdio.stdio import run
 
-    run(tables, file, opening)
+    run(tables, file, handover)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ScannerOptions:
-    """What the C scanner asks of its owner, as json.JSONDecoder would set it."""
+    """The attributes that the C scanner reads, with the values of json.JSONDecoder."""
 
     strict = True
     object_hook = None
@@ -31,7 +31,7 @@ class ScannerOptions:
 
 
 def new_scanner(options: ScannerOptions) -> Scanner:
-    """Return a function that reads the JSON value at an index, and says where it ends."""
+    """Return a function that reads the JSON value at an index; it returns it and where it ends."""
     scanner: Scanner = make_scanner(options)  # type: ignore[arg-type]
     return scanner
 

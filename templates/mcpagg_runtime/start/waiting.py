@@ -1,24 +1,24 @@
-"""Waits for more on standard input, as briefly as a start does."""
+"""Waits a moment for standard input."""
 
 from __future__ import annotations
 
-# Where nothing can wait for a pipe: how long one is left alone between two looks at it.
-LOOK_AGAIN_SECONDS = 0.001
+# How often a pipe is looked at where the system cannot wait for one.
+POLL_SECONDS = 0.001
 
 
-def says_more(seconds: float) -> bool:
-    """Wait until there is something on standard input, or its end, no longer than `seconds`."""
+def has_input(seconds: float) -> bool:
+    """Wait until standard input has data or has ended, no longer than `seconds`."""
     try:
         from select import POLLIN, poll  # type: ignore[attr-defined, unused-ignore]
     except ImportError:  # Windows
-        return holds_more(seconds)
+        return pipe_has_input(seconds)
     waiting = poll()
     waiting.register(0, POLLIN)
     return bool(waiting.poll(seconds * 1000))
 
 
-def holds_more(seconds: float) -> bool:
-    """Do the same by looking again and again; False at once of what is no pipe."""
+def pipe_has_input(seconds: float) -> bool:
+    """Do the same by polling; return False at once if standard input is no pipe."""
     from _winapi import PeekNamedPipe  # type: ignore[attr-defined, unused-ignore]
     from msvcrt import get_osfhandle  # type: ignore[attr-defined, unused-ignore]
     from time import monotonic, sleep
@@ -29,8 +29,8 @@ def holds_more(seconds: float) -> bool:
         while not PeekNamedPipe(pipe)[0]:
             if monotonic() >= end:
                 return False
-            sleep(LOOK_AGAIN_SECONDS)
-    except BrokenPipeError:  # its end
+            sleep(POLL_SECONDS)
+    except BrokenPipeError:  # it has ended
         return True
     except OSError:
         return False

@@ -1,4 +1,4 @@
-"""The log: what becomes of servers and, if asked for, of calls. Never what a call says or gets.
+"""The log: states of servers and, if asked for, calls; never arguments or results.
 
 Calls are logged as lines of JSON, and as spans of OpenTelemetry where its SDK is installed and
 configured; else nothing of it is imported. Names and attributes of spans are those of the semantic
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 LONGEST_NAME = 200
 
 _EXPORTERS = "opentelemetry_traces_exporter"
-"""The entry points under which the SDK finds what takes spans."""
+"""The group of entry points under which the SDK finds exporters."""
 
 
 class Log:
@@ -50,7 +50,7 @@ class Log:
         return self._writer.flush(seconds)
 
     def dispatch(self, servers: Mapping[str, Instances]) -> Dispatch:
-        """Return what gives calls to servers, and logs them if that is asked for."""
+        """Return the dispatch of calls to servers, which logs them if that is asked for."""
         if not self._with_calls:
             return Dispatch(servers)
         self._spans = new_spans()
@@ -77,7 +77,7 @@ class LoggedDispatch(Dispatch):
         self._send = send
         self._spans = spans
         self._running: dict[Call, tuple[float, float, str, Any]] = {}
-        """When each came, by both clocks, the server that was asked, and its span."""
+        """The time of each call, by both clocks, its server, and its span."""
 
     def _register(self, call: Call, child: Child) -> None:
         super()._register(call, child)
@@ -131,7 +131,7 @@ class LoggedDispatch(Dispatch):
 
 
 def _asked(method: str, name: str) -> dict[str, str]:
-    """Return what is logged of a request: nothing of one for a resource but that it is one."""
+    """Return what is logged of a request: its method, and the name of a tool or a prompt."""
     return {
         "method": quote(method),
         "name": quote(name) if METHODS.get(method, OTHER).kind else "null",
@@ -150,10 +150,10 @@ def _outcome(answer: Message | None) -> tuple[str, int | None]:
 
 
 def new_spans() -> Spans | None:
-    """Return what makes spans; None where none is asked for, or the library is missing.
+    """Return what makes spans; None if they are not asked for, or the SDK is missing.
 
-    They are asked for by whoever started this process with the SDK set up, or by the SDK's own
-    variables: where spans go (`OTEL_TRACES_EXPORTER`) or how (`OTEL_EXPORTER_OTLP_…`).
+    They are asked for if the SDK is set up in this process already, or by its own variables:
+    `OTEL_TRACES_EXPORTER` or `OTEL_EXPORTER_OTLP_…`.
     """
     if "opentelemetry.sdk.trace" in sys.modules:
         return Spans()
@@ -189,14 +189,14 @@ def _set_up(exporters: list[str]) -> None:
 
 
 def _carrier(call: Call) -> dict[str, str]:
-    """Return what a call says of its trace: `traceparent`, `tracestate`, `baggage`."""
+    """Return the trace context of a call: `traceparent`, `tracestate`, `baggage`."""
     meta = call.params.get("_meta")
     given = meta.items() if type(meta) is dict else ()
     return {name: value for name, value in given if type(value) is str}
 
 
 class Spans:
-    """Makes a span for each call, below the one that its client names in `_meta`."""
+    """Makes a span for each call, a child of the span that its client names in `_meta`."""
 
     def __init__(self) -> None:
         """Raise ImportError if the library is not there."""
@@ -207,7 +207,6 @@ class Spans:
         self._tracer = trace.get_tracer("mcpagg")
 
     def begin(self, call: Call, server: str) -> Any:
-        """Begin the span of a call."""
         name = call.name if METHODS.get(call.method, OTHER).kind else ""
         attributes = {"mcp.method.name": call.method, "mcpagg.server": server}
         if call.method == "tools/call":
@@ -230,7 +229,7 @@ class Spans:
         span.end()
 
     def flush(self, seconds: float) -> None:
-        """Wait until all spans are where they go, no longer than so many seconds."""
+        """Wait until all spans are exported, no longer than so many seconds."""
         flush = getattr(self._trace.get_tracer_provider(), "force_flush", None)
         if flush is not None:
             flush(int(seconds * 1000))

@@ -71,7 +71,7 @@ class Engine:
         self.lock = threading.Lock()
         self._sinks: dict[Client | Child, Sink] = {}
         self._supervisor = Supervisor(self, folder)
-        self._stderr = Writer(2, private=False, overflowed=lambda waiting: None)
+        self._stderr = Writer(2, private=False, on_overflow=lambda waiting: None)
         self.is_closing = False
         self._awaited_client: Client | None = None
         self._all_answered = threading.Event()

@@ -1,4 +1,4 @@
-"""The standard streams of the emitted file: open whatever the caller closed, written to safely."""
+"""The standard streams of the emitted file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mcpagg_runtime.launch.secrecy import shown
 
 
 def open_standard_files() -> None:
-    """Have something behind 0, 1 and 2, or the next file that is opened would be one of them."""
+    """Open /dev/null for each of 0, 1 and 2 that is closed, so that no other file gets it."""
     while True:
         descriptor = os.open(os.devnull, os.O_RDWR)
         if descriptor > 2:
@@ -16,10 +16,10 @@ def open_standard_files() -> None:
             return
 
 
-def complain(text: str) -> None:
-    """Write a line on standard error, whatever the locale; nobody may be there to read it.
+def print_error(text: str) -> None:
+    """Write a line on standard error, whatever the locale; ignore that it cannot be written.
 
-    What servers say is for `Engine.say`, which knows what their variables hold.
+    Text of servers goes through `Engine.say` instead, which redacts values of variables.
     """
     try:
         os.write(2, (shown(text) + "\n").encode("utf-8", "backslashreplace"))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.clients.answers import Answers, answer_line
 from mcpagg_runtime.clients.client import Client
 from mcpagg_runtime.clients.profiles import choose
-from mcpagg_runtime.launch.needs import endless, unset
+from mcpagg_runtime.launch.needs import missing_variables, recursion_fault
 from mcpagg_runtime.launch.platforms import own_folder
 from mcpagg_runtime.messages.message import (
     MAXIMUM_LINE_BYTES,
@@ -22,23 +22,24 @@ from mcpagg_runtime.messages.message import (
     failure,
     read_message,
 )
+from mcpagg_runtime.messages.printable import where
 from mcpagg_runtime.messages.protocol import INVALID_REQUEST
-from mcpagg_runtime.plan.plan import Plan
+from mcpagg_runtime.plan.plan import PLAIN, Plan, unreadable
 from mcpagg_runtime.processes.memory import keep_memory
 from mcpagg_runtime.processes.polling import (
     POLLIN,
     POLLS,
     STDIN_CHUNK,
     Stopped,
-    hung_up,
     new_poll,
-    readable,
     set_nonblocking,
+    wait_readable,
+    writer_closed,
 )
 from mcpagg_runtime.processes.threads import SIGNAL_SECONDS
 from mcpagg_runtime.processes.writer import Writer
-from mcpagg_runtime.start.opening import ABOVE, ENDING, HEAD_START_SECONDS, LOG_DIRECTORY
-from mcpagg_runtime.stdio.standard import complain, open_standard_files
+from mcpagg_runtime.start.handover import ABOVE, ENDING, HEAD_START_SECONDS, LOG_DIRECTORY
+from mcpagg_runtime.stdio.standard import open_standard_files, print_error
 from mcpagg_runtime.stdio.windows_input import ThreadedInput
 
 if TYPE_CHECKING:
@@ -46,66 +47,66 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mcpagg_runtime.plan.plan import Plan
-    from mcpagg_runtime.start.opening import Opening
+    from mcpagg_runtime.start.handover import Handover
     from mcpagg_runtime.stdio.engine import Engine, Log
     from mcpagg_runtime.stdio.windows_input import ThreadedInput
 
 
 DRAIN_SECONDS = 5.0
 FLUSH_SECONDS = 1.0
-# Exit statuses: there is no input, or a server started this; a variable is not set. The same as the
-# compiler's.
-UNREADABLE = 2
-ENDLESS = 2
+# Exit statuses, the same as the compiler's.
+INPUT_UNREADABLE = 2
+STARTED_BY_ITSELF = 2
 MISSING_VARIABLE = 3
+INTERNAL_FAULT = 70
 
 
 class Stdio:
-    """Serves standard input until it ends or a signal comes.
+    """Serves the client on standard input until it ends or a signal comes.
 
-    The file answers until a child is needed; then the engine takes over, the client included.
+    Answers come from the file until a server is needed; from then on the engine gives them.
     """
 
     def __init__(self, plan: Plan, folder: str, log: Log | None = None) -> None:
         """`log`: see Engine."""
-        # Take standard output for the protocol alone: what a stray print writes goes to stderr.
-        self.writer = _taken_output()
+        # Standard output is for the protocol alone: a stray print goes to stderr.
+        self.writer = _protocol_output()
         os.dup2(2, 1)
         self.folder = folder
         self.plan = plan
         self.answers = Answers(plan)
         self.profiles = bool(plan.profiles)
-        """Whether the client's name may decide what it is offered."""
+        """Whether the client's name, which is not known yet, decides what it is offered."""
         self.client = Client(plan.options.names)
         self.engine: Engine | None = None
         self._log = log
         self.waiting = False
         self.stopped = False
-        self.input = _input(self.writer)
+        self.input = _new_input(self.writer)
 
-    def run(self, opening: Opening) -> int:
-        """Serve, then end: answers already owed are written, and no child is left.
+    def run(self, handover: Handover) -> int:
+        """Serve, then end: pending answers are written, and every child is ended.
 
-        `opening` is what has been said already. Returns the exit status.
+        Returns the exit status.
         """
         fault = start_fault(self.answers, self.folder)
         if fault:
             return fault
         if os.isatty(0):
             waits = "waiting for the JSON-RPC messages of an MCP client on standard input"
-            complain(f"{self.answers.plan.name}: {waits}; -h shows what else it does")
+            print_error(f"{self.answers.plan.name}: {waits}; -h shows what else it does")
         status = 0
         for number in ENDING:
             signal.signal(number, self._stop)
         try:
-            self._read(self._take_over(opening))
+            self._read(self._resume(handover))
             if self.engine is not None:
                 self.engine.settle(self.client, DRAIN_SECONDS, lambda: self.stopped)
         except Stopped:
             pass
         except OSError as problem:
-            complain(f"{self.answers.plan.name}: cannot read standard input: {problem.strerror}")
-            status = UNREADABLE
+            print_error(f"{self.answers.plan.name}: cannot read standard input: {problem.strerror}")
+            status = INPUT_UNREADABLE
         finally:
             self.waiting = False
             self.writer.flush(FLUSH_SECONDS)
@@ -114,35 +115,35 @@ class Stdio:
                 self.writer.flush(FLUSH_SECONDS)
         return status
 
-    def _take_over(self, opening: Opening) -> bytes:
-        """Go on where the prepared answers ended; return what was read and not answered."""
-        if opening.owed:
-            self.writer.send(opening.owed)
-        if opening.hello:
-            self.client.introduce(read_message(decode(opening.hello)))
-        if opening.initialized:
+    def _resume(self, handover: Handover) -> bytes:
+        """Go on where the static answers ended; return the input that was not answered."""
+        if handover.unwritten:
+            self.writer.send(handover.unwritten)
+        if handover.initialize_line:
+            self.client.introduce(read_message(decode(handover.initialize_line)))
+        if handover.initialized:
             self.client.shake_hands()
-            if not opening.unanswered and self._wants_children():
-                self._open()
-        return opening.unanswered
+            if not handover.unprocessed and self._wants_servers():
+                self._ensure_engine()
+        return handover.unprocessed
 
-    def _read(self, unanswered: bytes) -> None:
+    def _read(self, unread: bytes) -> None:
         lines = Lines(self._refuse)
-        self._receive(lines.feed(unanswered))
+        self._receive(lines.feed(unread))
         while True:
-            # A signal may raise only where nothing is half done: while waiting for input.
+            # A signal handler raises only here, where nothing is half done.
             self.waiting = True
             if self.stopped or self.writer.broken:
                 raise Stopped
-            wakes = self.engine is None and self._wants_children()
-            says_more = not wakes or self.input.ready(HEAD_START_SECONDS)
-            data = self.input.read() if says_more else None
+            wakes = self.engine is None and self._wants_servers()
+            has_input = not wakes or self.input.ready(HEAD_START_SECONDS)
+            data = self.input.read() if has_input else None
             self.waiting = False
             if data is None:
-                self._open()
+                self._ensure_engine()
             elif data:
                 complete = lines.feed(data)
-                # The end of a large line, kept, would keep the memory of all that stood before it.
+                # A slice of a large line, if it is kept, keeps the memory of the whole.
                 del data
                 self._receive(complete)
                 del complete
@@ -151,7 +152,7 @@ class Stdio:
                 return
 
     def _receive(self, lines: list[bytes]) -> None:
-        """Answer lines from the file; from the first one that it cannot answer, the engine does."""
+        """Answer lines from the file, until the engine is needed; then the engine takes them."""
         taken = 0
         while taken < len(lines):
             if self.engine is None:
@@ -160,7 +161,7 @@ class Stdio:
             else:
                 taken += self.engine.receive(self.client, *lines[taken:])
             if not self.has_room():
-                self._await_reading()
+                self._wait_for_client()
 
     def _answer(self, line: bytes) -> None:
         if self.profiles:
@@ -168,24 +169,24 @@ class Stdio:
         try:
             answer = answer_line(self.answers, self.client, line)
         except Exception as fault:
-            self._open().fail(self.client, line, fault)
+            self._ensure_engine().fail(self.client, line, fault)
             return
         if answer is None:
-            self._open().receive(self.client, line)
+            self._ensure_engine().receive(self.client, line)
         elif not isinstance(answer, str):
             self.send(answer)
 
-    def _await_reading(self) -> None:
-        """Wait until the client has read what it is owed: memory has an end, too.
+    def _wait_for_client(self) -> None:
+        """Wait until the client has read what waits for it, so that memory stays bounded.
 
-        Unless it is gone: what is left of its input is no more than a pipe holds.
+        If the client has closed its end, the rest of the input is no more than a pipe holds.
         """
-        while not (hung_up(0) or self.writer.has_room(SIGNAL_SECONDS)):
+        while not (writer_closed(0) or self.writer.has_room(SIGNAL_SECONDS)):
             if self.stopped:
                 raise Stopped
 
     def _refuse(self) -> None:
-        """Answer a line that is too long; which request it was is in what was never read."""
+        """Answer a line that is too long; its id is not known."""
         text = f"Invalid message: longer than {MAXIMUM_LINE_BYTES >> 20} MiB"
         self.send(failure("null", error(INVALID_REQUEST, text)))
 
@@ -200,12 +201,12 @@ class Stdio:
         """See `Writer.has_room`."""
         return self.writer.has_room(seconds)
 
-    def _wants_children(self) -> bool:
+    def _wants_servers(self) -> bool:
         eager = self.answers.plan.options.start == "eager"
         return self.client.starter is not None and eager
 
-    def _open(self) -> Engine:
-        """Return the engine, which is made when it is first needed."""
+    def _ensure_engine(self) -> Engine:
+        """Return the engine; make it if there is none yet."""
         if self.engine is None:
             from mcpagg_runtime.stdio.engine import Engine
 
@@ -216,7 +217,7 @@ class Stdio:
 
     def _stop(self, *_: object) -> None:
         if self.stopped:
-            # The second signal: whoever sends it wants no more waiting.
+            # The second signal: end at once.
             if self.engine is not None:
                 self.engine.kill()
             os._exit(1)
@@ -226,40 +227,37 @@ class Stdio:
 
 
 def start_fault(answers: Answers, folder: str) -> int:
-    """Say what keeps the proxy from starting; return its exit status, 0 if nothing does.
+    """Report what keeps the proxy from starting; return the exit status, 0 if nothing does.
 
-    It must not be started by a server of its own, and all that servers need must be set. With
-    `--allow-failed` it goes on without the servers that lack something.
+    It must not be started by a server of its own, and every variable that servers need must be
+    set. With `--allow-failed` it starts without the servers that lack one.
     """
     plan = answers.plan
     if ABOVE in os.environ:
-        why = endless(plan, os.environ)
+        why = recursion_fault(plan, os.environ)
         if why:
-            complain(f"{plan.name}: {why}")
-            return ENDLESS
+            print_error(f"{plan.name}: {why}")
+            return STARTED_BY_ITSELF
     if all(name in os.environ for name in plan.needs):
         return 0
-    # What is not in the environment may be in an env file.
-    missing = unset(plan.servers, os.environ, folder)
+    # A variable that is not in the environment may be in an env file.
+    missing = missing_variables(plan.servers, os.environ, folder)
     for server, problem in missing.items():
-        complain(f"{plan.name}: server '{server}' cannot be started: {problem}")
+        print_error(f"{plan.name}: server '{server}' cannot be started: {problem}")
     if missing and not plan.options.allow_failed:
         remedy = "set it in the environment, or in the client's `env` for this program"
-        complain(f"{plan.name}: nothing was started; {remedy}")
+        print_error(f"{plan.name}: nothing was started; {remedy}")
         return MISSING_VARIABLE
     answers.outages.update(missing)
     return 0
 
 
 class _Input:
-    """Standard input, whose reading a signal ends, whenever it comes.
-
-    So does a client that reads no more from `output`.
-    """
+    """Standard input; a signal, or the client closing `output`, ends a read."""
 
     def __init__(self, output: int) -> None:
         self.output = output
-        # One that comes just before the wait would not end it; the byte that it writes does.
+        # A signal that comes just before the wait would not end it; the byte that it writes does.
         woken, wake = os.pipe()
         set_nonblocking(wake)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
@@ -269,14 +267,11 @@ class _Input:
         self.poll.register(output, 0)
 
     def ready(self, seconds: float) -> bool:
-        """Wait until there is something to read, or its end, no longer than `seconds`."""
-        return readable(0, seconds)
+        """Wait until it has data or has ended, no longer than `seconds`."""
+        return wait_readable(0, seconds)
 
     def read(self) -> bytes:
-        """Wait for input; b"" is its end. Whoever gave us the pipe may have made it non-blocking.
-
-        What else wakes up is a signal, whose handler has then been called.
-        """
+        """Wait for input; b"" is its end. Another process may have made the pipe non-blocking."""
         while True:
             for number, _ in self.poll.poll():
                 if number == self.output:
@@ -284,21 +279,18 @@ class _Input:
             try:
                 return os.read(0, STDIN_CHUNK)
             except BlockingIOError:
-                readable(0, None)
+                wait_readable(0, None)
 
 
-def _input(output: Writer) -> _Input | ThreadedInput:
+def _new_input(output: Writer) -> _Input | ThreadedInput:
     """Return standard input, as this system can wait for it."""
     if POLLS:
         return _Input(output.descriptor)
     return ThreadedInput(output)
 
 
-def _taken_output() -> Writer:
-    """Return standard output, as an open file of our own where the system has a way to it.
-
-    Elsewhere, anyone may have put something at that path.
-    """
+def _protocol_output() -> Writer:
+    """Return a writer for standard output: on Linux, if it is a pipe, an open file of our own."""
     if sys.platform.startswith("linux") and stat.S_ISFIFO(os.fstat(1).st_mode):
         try:
             return Writer(os.open("/proc/self/fd/1", os.O_WRONLY), private=True)
@@ -307,19 +299,28 @@ def _taken_output() -> Writer:
     return Writer(os.dup(1), private=False)
 
 
-def run(tables: Mapping[str, Any], file: str, opening: Opening) -> None:
+def run(tables: Mapping[str, Any], file: str, handover: Handover) -> None:
     """Serve on standard input and output, or do what the command line says instead.
 
-    `opening` is what has been said there. Does not return: threads may still wait for input that
-    never comes.
+    `handover` is what `main` has read and written there. Does not return: threads may still wait
+    for input that never comes.
     """
     folder = own_folder(file)
     open_standard_files()
-    plan = Plan(tables)
-    if len(sys.argv) > 1 or os.environ.get(LOG_DIRECTORY):
-        from mcpagg_runtime.tool.commands import run_command
+    try:
+        plan = Plan(tables)
+        if len(sys.argv) > 1 or os.environ.get(LOG_DIRECTORY):
+            from mcpagg_runtime.tool.commands import run_command
 
-        status = run_command(plan, folder, sys.argv[1:], opening)
-    else:
-        status = Stdio(plan, folder).run(opening)
+            status = run_command(plan, folder, sys.argv[1:], handover)
+        else:
+            status = Stdio(plan, folder).run(handover)
+    except OSError as problem:  # there are too many open files, perhaps
+        print_error(f"{file}: {problem.strerror or type(problem).__name__}")
+        status = INPUT_UNREADABLE
+    except Exception as fault:
+        texts = {name: text for name, text in tables.items() if name not in PLAIN}
+        what = unreadable("PLAN", texts) or f"internal fault: {where(fault)}"
+        print_error(f"{file}: {what}; if the file was edited, compile it anew")
+        status = INTERNAL_FAULT
     os._exit(status)

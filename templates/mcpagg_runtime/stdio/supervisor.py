@@ -1,4 +1,4 @@
-"""Starts and ends the runs of children: each a process, or a connection to a server elsewhere."""
+"""Starts and ends the runs of children: each a process, or a connection to a remote server."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.launch.launch import prepare
+from mcpagg_runtime.launch.launch import Launches
 from mcpagg_runtime.launch.nesting import data_digest, with_identity
 from mcpagg_runtime.messages.printable import where
 from mcpagg_runtime.messages.reading import answered
 from mcpagg_runtime.processes.process import Process
-from mcpagg_runtime.processes.reasons import why_not_started
+from mcpagg_runtime.processes.reasons import start_failure
 from mcpagg_runtime.processes.spawning import spawn
 from mcpagg_runtime.processes.threads import join, start_thread
 from mcpagg_runtime.servers.lifecycle import STARTING
@@ -24,38 +24,38 @@ if TYPE_CHECKING:
     from mcpagg_runtime.launch.launch import Launch
     from mcpagg_runtime.messages.message import Message
     from mcpagg_runtime.plan.plan import Plan
-    from mcpagg_runtime.processes.spawning import Spawned
+    from mcpagg_runtime.processes.spawning import SpawnedProcess
     from mcpagg_runtime.routing.core import Core
     from mcpagg_runtime.servers.child import Child
     from mcpagg_runtime.servers.connection import Received
     from mcpagg_runtime.servers.effects import Action, Peer
 
     class Run(Protocol):
-        """One run of a child: a process, or the connection to a server elsewhere."""
+        """One run of a child: a process, or the connection to a remote server."""
 
         launch: Launch
         gone: threading.Event
-        """Set once nothing is left of it."""
-        retired: bool
+        """Set once it has ended."""
+        detached: bool
         """Whether it was ended on purpose."""
 
         def send(self, *messages: Message) -> None:
             """Send it messages; never waits."""
 
-        def read(self) -> None:
-            """Read what it says, until it has no more to say."""
+        def read_to_end(self) -> None:
+            """Pass on what it writes, until it ends."""
 
-        def retire(self) -> None:
-            """Take no more of it: it is ended on purpose."""
+        def detach(self) -> None:
+            """Ignore what still comes of it, and do not report its end: it is ended on purpose."""
 
-        def silence(self) -> None:
-            """Report nothing of its end."""
+        def suppress_report(self) -> None:
+            """Do not report its end."""
 
         def end(self, reason: str) -> None:
-            """Report why it is over, and see that it is."""
+            """Report why it ends, unless that was reported, and close it."""
 
         def close(self) -> None:
-            """End it; returns when that is done."""
+            """End it; returns when it has ended."""
 
         def kill(self) -> None:
             """End it at once, and wait for nothing."""
@@ -67,10 +67,10 @@ if TYPE_CHECKING:
             """Take messages; never blocks."""
 
         def has_room(self, seconds: float = 0.0) -> bool:
-            """Wait until little enough waits for the client, at most so long; say whether it is."""
+            """Wait until the client's queue has room, at most so long; return whether it has."""
 
     class Host(Protocol):
-        """Whom children run for: what becomes of them is brought to its core."""
+        """The engine, to which the supervisor reports; see `Engine`."""
 
         plan: Plan
         core: Core
@@ -79,62 +79,66 @@ if TYPE_CHECKING:
         is_closing: bool
 
         def attempt(self, event: Callable[[Core], list[Action]]) -> None:
-            """Bring an event to the core; the lock is not held."""
+            """Pass an event to the core; the lock is not held."""
 
         def perform(self, actions: list[Action]) -> object:
-            """Carry out what the core wants done; the lock is held."""
+            """Carry out actions of the core; the lock is held."""
 
         def receive_from_child(
             self, child: Child, run: Run, received: list[Received]
         ) -> list[Sink]:
-            """Take what a child has said; the lock is held.
+            """Pass messages of a child to the core; the lock is held.
 
-            Returns those clients' that were sent something and do not read.
+            Returns the sinks of clients that were sent something and do not read.
             """
 
 
-# How often it is looked whether there is still reason to wait for a client that does not read.
-LOOK_SECONDS = 1.0
+# How often a thread that waits for a client checks whether the proxy is closing.
+CLOSING_CHECK_SECONDS = 1.0
 
 
 class Supervisor:
-    """All runs of children; whoever calls a method holds the lock, but where it says not.
+    """All runs of children; the caller of a method holds the lock, unless the method says not.
 
-    They are started and ended by threads of their own: nothing here waits for one.
+    Runs are started and ended in threads of their own, so no method but `close` waits for one.
     """
 
     def __init__(self, host: Host, folder: str) -> None:
-        """`folder` is the one from which the launch table's relative paths are meant."""
-        _keep_spare()
+        """`folder` is what relative paths of the launch table are relative to."""
+        _keep_spare_descriptor()
         self._host = host
         self._folder = folder
         self.current: dict[Peer, Run] = {}
-        """Those that children have now: a grandchild may hold the pipes of an older one."""
+        """The current run of each child; a grandchild may still hold the pipes of an older one."""
         self._started: list[Run] = []
-        """Those of which something may be left."""
-        self._launches: dict[str, Launch] = {}
-        """How each server was started last: a line may be about one that has ended."""
+        """The runs that may not have ended."""
+        plan = host.plan
+        self._launches = Launches(
+            plan.whole.servers, os.environ, folder, plan.options.env == "minimal"
+        )
+        self._last_launches: dict[str, Launch] = {}
+        """How each server was started last, for redaction: also of servers that have ended."""
         self._digest = ""
-        """That of the plan's tables, once a process was started."""
+        """The digest of the plan's tables, "" before a process was started."""
         self.spawning = threading.Lock()
-        """Held while one is started: who has it, and closes, sees all that will ever be."""
+        """Held while a run is started: `close` of the engine takes it, and sees every run."""
 
     def redact(self, text: str) -> str:
-        """Return a text without values of variables; needs no lock."""
-        for launch in [*self._launches.values()]:
+        """Return a text without values of variables; takes no lock."""
+        for launch in [*self._last_launches.values()]:
             text = launch.redact(text)
         return text
 
     def start(self, child: Child) -> bool:
-        """Start a child; return whether there was a thread to be had for it."""
+        """Start a child in a thread; return False if there is none."""
         return start_thread(self._run, child) is not None
 
     def end(self, child: Child, reason: str) -> None:
-        """End a child, for a reason that is reported."""
+        """End a child and report why."""
         if start_thread(self._end, child, reason) is None:
             run = self.current.get(child)
             if run is not None:
-                run.silence()
+                run.suppress_report()
                 run.kill()
             self._host.perform(self._host.core.child_down(child, reason))
 
@@ -149,14 +153,14 @@ class Supervisor:
         """End a child without a report; it may be started again at once."""
         run = self.current.pop(child, None)
         if run is not None:
-            run.retire()
+            run.detach()
             _close_in_thread(run)
 
     def close(self) -> None:
-        """End all, side by side; returns when none is left. Needs no lock: none is started now."""
+        """End all runs, side by side; returns when all have ended. Takes no lock."""
         threads = []
         for run in self._started:
-            run.silence()
+            run.suppress_report()
             thread = start_thread(run.close)
             if thread is None:
                 run.kill()
@@ -167,14 +171,14 @@ class Supervisor:
             join(thread)
 
     def kill(self) -> None:
-        """End all at once; takes no lock, for a signal handler may call it anywhere."""
+        """Kill all runs; takes no lock, since a signal handler calls it."""
         for run in list(self._started):
             run.kill()
 
     # One run
 
     def _run(self, child: Child) -> None:
-        """Start a child and read what it says, to its end; in a thread of its own."""
+        """Start a child and read its messages until it ends; in a thread of its own."""
         host, core = self._host, self._host.core
         launch: Launch | None = None
         run: Run | None = None
@@ -183,22 +187,21 @@ class Supervisor:
             if run is not None:
                 with host.lock:
                     unread = host.receive_from_child(child, run, received)
-                # It is read no further: its pipe fills then, not our memory.
+                # Until they read, the child is not read: its pipe fills, not our memory.
                 for client in unread:
-                    while not (host.is_closing or client.has_room(LOOK_SECONDS)):
+                    while not (host.is_closing or client.has_room(CLOSING_CHECK_SECONDS)):
                         pass
 
-        def ended(reason: str, last_words: str) -> None:
-            # One that was stopped at that moment may run again already.
-            if run is None or not run.retired:
-                host.attempt(lambda core: core.child_down(child, reason, last_words))
+        def ended(reason: str, stderr_tail: str) -> None:
+            # A child that was stopped on purpose may run again already.
+            if run is None or not run.detached:
+                host.attempt(lambda core: core.child_down(child, reason, stderr_tail))
 
-        # Whatever happens in here, nobody may wait for ever for what this child owes.
+        # Whatever fails in here, requests to this child must end.
         try:
-            minimal = host.plan.options.env == "minimal"
-            launch = prepare(child.name, host.plan.whole.servers, os.environ, self._folder, minimal)
-            self._launches[child.name] = launch
-            # Whoever closes the engine waits for a start under way, and none comes after.
+            launch = self._launches.prepare(child.name)
+            self._last_launches[child.name] = launch
+            # The engine, when it closes, waits for a start under way; none comes after.
             with self.spawning:
                 if host.is_closing:
                     return
@@ -208,15 +211,15 @@ class Supervisor:
                     self._started.append(run)
                     self.current[child] = run
                     host.perform(core.child_up(child, launch.masks))
-                    if child.state != STARTING:  # given up meanwhile
-                        run.silence()
+                    if child.state != STARTING:  # the core has given it up meanwhile
+                        run.suppress_report()
                         _close_in_thread(run)
-            run.read()
+            run.read_to_end()
         except Exception as problem:
             if run is not None:
                 run.end(f"was given up over an internal fault: {where(problem)}")
             else:
-                ended(f"could not be started: {why_not_started(problem, launch)}", "")
+                ended(f"could not be started: {start_failure(problem, launch)}", "")
 
     def _start_run(
         self,
@@ -225,9 +228,9 @@ class Supervisor:
         take: Callable[[list[Received]], None],
         ended: Callable[[str, str], None],
     ) -> Run:
-        """Start a process, or get ready to speak to a server elsewhere; it reads for `take`."""
+        """Start a process, or make a connection to a remote server; its messages go to `take`."""
         host = self._host
-        # Before the lock is taken: a long line holds up its own server alone.
+        # Lines are parsed before the lock is taken: a long one holds up its own server alone.
         read, redact = child.connection.read, self.redact
 
         def receive(*lines: bytes) -> None:
@@ -256,23 +259,23 @@ class Supervisor:
             config,
         )
 
-    def _spawn(self, launch: Launch) -> Spawned:
-        """Start the process of a server; only one is started at a time."""
+    def _spawn(self, launch: Launch) -> SpawnedProcess:
+        """Start the process of a server; the lock `spawning` is held."""
         self._digest = self._digest or data_digest(self._host.plan.tables)
         launch.env = with_identity(launch.env, self._digest, launch.name, os.environ)
         return spawn(launch)
 
 
-def _keep_spare() -> None:
-    """Keep a descriptor, since lives may take all that there are."""
+def _keep_spare_descriptor() -> None:
+    """Keep a descriptor in reserve, since children may use up all."""
     try:
         if not SPARE:
             SPARE.append(os.open(os.devnull, os.O_RDONLY))
     except OSError:
-        return  # there is none
+        return  # none is left
 
 
 def _close_in_thread(run: Run) -> None:
-    """Close a run of which nothing more is taken; without a thread to wait in, kill it."""
+    """Close a run in a thread; if there is none, kill it."""
     if start_thread(run.close) is None:
         run.kill()

@@ -1,4 +1,4 @@
-"""Keeps time for the core, which reads no clock of its own accord."""
+"""The timer of the core, which waits for nothing itself."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ AFTER_A_FAULT_SECONDS = 1.0
 
 
 class TimerThread:
-    """Calls `tick` when something is due, in a thread that is started when something first is.
+    """Calls `tick` when something is due, in a thread that is started when first needed.
 
-    Whoever calls a method holds `lock`; the thread holds it while it calls `tick`.
+    The caller of a method holds `lock`; the thread holds it while it calls `tick`.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class TimerThread:
         tick: Callable[[], float],
         report: Callable[[Exception], object],
     ) -> None:
-        """`tick` does what is due and returns when the next thing is; `report` takes its faults."""
+        """`tick` does what is due and returns when it is due next; `report` gets its faults."""
         self.due = FOREVER
         """When `tick` is called next."""
         self._tick = tick
@@ -36,7 +36,7 @@ class TimerThread:
         self._changed = threading.Condition(lock)
         self._thread: threading.Thread | None = None
         self._is_over = False
-        self._is_told = False
+        self._is_reported = False
         """Whether it was reported that there is no thread."""
 
     def call_by(self, due: float) -> bool:
@@ -49,11 +49,10 @@ class TimerThread:
         if self._thread is not None:
             return True
         self.due = FOREVER  # the next event tries again
-        was_told, self._is_told = self._is_told, True
-        return was_told
+        was_reported, self._is_reported = self._is_reported, True
+        return was_reported
 
     def end(self) -> None:
-        """End the thread."""
         self._is_over = True
         self._changed.notify()
 

@@ -1,4 +1,4 @@
-"""Standard input on a system where nothing can wait for a pipe and a signal at once."""
+"""Standard input on Windows, where nothing can wait for a pipe and a signal at once."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
 
 class ThreadedInput:
-    """Standard input, which a thread of its own reads ahead.
+    """Standard input, read ahead by a thread of its own.
 
-    Whoever waits for the next piece wakes up now and then, so that the handlers of signals run.
+    The reader waits in short steps, so that signal handlers run.
     """
 
     def __init__(self, output: Writer) -> None:
         self.output = output
         self._pieces: queue.Queue[bytes | OSError] = queue.Queue(1)
         self._next: bytes | OSError | None = None
-        """What was waited for, and is not read yet."""
+        """The piece that `ready` has waited for, if `read` has not returned it yet."""
         start_thread(self._read_ahead)
 
     def ready(self, seconds: float) -> bool:
-        """Wait until there is something to read, or its end, no longer than `seconds`."""
+        """Wait until it has data or has ended, no longer than `seconds`."""
         if self._next is None:
             with suppress(queue.Empty):
                 self._next = self._pieces.get(timeout=seconds)
@@ -38,8 +38,8 @@ class ThreadedInput:
         """Wait for input; b"" is its end.
 
         Raises:
-            Stopped: the client takes nothing any more.
-            OSError: there is nothing to be read.
+            Stopped: the client has closed its end of the output.
+            OSError: standard input cannot be read.
         """
         while not self.ready(SIGNAL_SECONDS):
             if self.output.broken:

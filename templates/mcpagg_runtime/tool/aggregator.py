@@ -1,7 +1,6 @@
 """The proxy within a Python program: `from server import Aggregator`, on asyncio.
 
-It is one more client of the engine, in this process. Only its methods import asyncio: the
-command line does without it.
+It is a client of the engine in this process.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import os
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.clients.profiles import narrowed
-from mcpagg_runtime.launch.needs import unset
+from mcpagg_runtime.launch.needs import missing_variables
 from mcpagg_runtime.launch.platforms import own_folder
 from mcpagg_runtime.tool.local_client import LocalClient
 
@@ -25,34 +24,34 @@ if TYPE_CHECKING:
 
 
 class CallFailed(Exception):
-    """Raised for an error that a call was answered with.
+    """Raised when a call is answered with an error.
 
-    `server` is whose tool was called, "" if nobody has it; `code`, `message` and `data` are the
-    error as it came, an empty message if that is no text.
+    `server` has the tool that was called, "" if no server has it. `code`, `message` and `data` are
+    those of the error; a message that is no text is "".
     """
 
     def __init__(self, server: str, error: Mapping[str, Any]) -> None:
         self.server = server
         self.code = error.get("code")
-        said = error.get("message")
-        self.message = said if isinstance(said, str) else ""
+        message = error.get("message")
+        self.message = message if isinstance(message, str) else ""
         self.data = error.get("data")
-        # An error of the proxy's own says already which server it is about.
+        # An error of the proxy itself names the server already.
         is_named = not server or (type(self.data) is dict and self.data.get("server") == server)
         text = self.message or "an error without a message"
         super().__init__(text if is_named else f"server '{server}': {text}")
 
 
 class Misused(RuntimeError):
-    """Raised at once where an aggregator cannot serve as it is used; says what to do."""
+    """Raised where an aggregator is used wrongly; the text says what to do."""
 
 
 class ProxyAggregator:
     """The servers of an emitted file, behind one object.
 
-    Entered, it starts them as the file does for a client that has shaken hands. Tools are listed as
-    `server.tool`, and called by this name or by any other that the file takes (`server:tool`).
-    Tools and results are plain JSON. Servers that ask something get an error: nobody answers.
+    When it is entered, it starts them as the file does for a client after its handshake. Tools are
+    listed as `server.tool`, and called by this name or by any other that the file accepts
+    (`server:tool`). Tools and results are plain JSON. Requests of servers are answered with errors.
     """
 
     def __init__(self, plan: Plan, folder: str) -> None:
@@ -60,10 +59,10 @@ class ProxyAggregator:
         self._plan = plan
         self._folder = folder
         self._proxy: LocalClient | None = None
-        """Between entering and leaving."""
+        """Set between entering and leaving."""
         self._was_entered = False
         self._dotted: dict[str, list[str]] = {}
-        """{server.tool: the names in the routing table that it may mean}."""
+        """{server.tool: the exposed names that it may stand for}."""
         for exposed, (server, own, _) in plan.routes["tools"].items():
             self._dotted.setdefault(f"{server}.{own}" if server else own, []).append(exposed)
 
@@ -77,7 +76,7 @@ class ProxyAggregator:
         _running_loop()
         if self._proxy is not None:
             raise entered_already()
-        missing = unset(self._plan.servers, os.environ, self._folder)
+        missing = missing_variables(self._plan.servers, os.environ, self._folder)
         for server, names in missing.items():
             if not self._plan.options.allow_failed:
                 raise CallFailed(server, {"message": f"cannot be started: {names}"})
@@ -86,14 +85,14 @@ class ProxyAggregator:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """End every server; calls under way fail."""
+        """End every server; pending calls fail."""
         proxy, self._proxy = self._proxy, None
         if proxy is None:
             raise used_outside(self._was_entered)
         await _running_loop().run_in_executor(None, proxy.close)
 
     async def list_tools(self) -> list[dict[str, Any]]:
-        """Return the tools that the file lists now, in the config's order.
+        """Return the tools that the proxy lists now, in the config's order.
 
         Raises:
             Misused: see `used_outside`.
@@ -104,10 +103,10 @@ class ProxyAggregator:
     async def call_tool(
         self, name: str, arguments: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """Call a tool and return its result, which may say `isError`.
+        """Call a tool and return its result, which may have `isError`.
 
         Raises:
-            CallFailed: it was answered with an error, or nobody has such a tool.
+            CallFailed: it was answered with an error, or there is no such tool.
             Misused: see `used_outside`.
             LookupError: `server.tool` is the name of two tools.
             TypeError, ValueError: the arguments are not JSON.
@@ -155,14 +154,14 @@ class ProxyAggregator:
         return result
 
     def _owner(self, exposed: str) -> tuple[str, str]:
-        """Return the server of a tool and its own name for it, ("", exposed) if nobody has it."""
+        """Return the server of a tool and its own name for it, ("", exposed) for none."""
         route = self._plan.routes["tools"].get(exposed)
         return (route[0], route[1]) if route else self._split(exposed, self._plan.options.separator)
 
     def _split(self, name: str, separator: str) -> tuple[str, str]:
-        """Return the server that stands in front of a name, and the rest; ("", name) for none.
+        """Split a name at the prefix of a server; ("", name) without one.
 
-        So it is with tools that came after the compilation, which are in no table.
+        That is for tools that came after the compilation, and are in no table.
         """
         for server in sorted(self._plan.servers, key=len, reverse=True):
             if name.startswith(server + separator):
@@ -174,10 +173,10 @@ class ProxyAggregator:
         return f"{server}.{own}" if server else exposed
 
     def _exposed(self, name: str) -> str:
-        """Return the name by which the file knows a tool.
+        """Return the exposed name of a tool.
 
         Raises:
-            LookupError: two are meant.
+            LookupError: two tools have this name.
         """
         known = [name] if name in self._plan.routes["tools"] else self._dotted.get(name, [])
         if len(known) > 1:
@@ -189,21 +188,21 @@ class ProxyAggregator:
 
 
 def entered_already() -> Misused:
-    """Return the error of an aggregator that is entered within its own block."""
+    """Return the error for entering an aggregator within its own block."""
     return Misused("this Aggregator is entered already: make another one to enter as well")
 
 
 def used_outside(was_entered: bool) -> Misused:
-    """Return the error of an aggregator that is used before its `async with` block, or after it."""
+    """Return the error for using an aggregator before its `async with` block, or after it."""
     why = "ended with its `async with` block" if was_entered else "was never entered"
     return Misused(f"this Aggregator {why}: use it within `async with Aggregator(…) as a:`")
 
 
 def _running_loop() -> AbstractEventLoop:
-    """Return the event loop that calls.
+    """Return the event loop that runs.
 
     Raises:
-        Misused: there is none of asyncio.
+        Misused: it is none of asyncio.
     """
     import asyncio
 

@@ -1,7 +1,7 @@
 """Calls one tool from the command line of the emitted file.
 
-Its arguments are one JSON object, or key=value typed by the tool's schema; images, sounds and blobs
-of its result may be written to files.
+Its arguments are one JSON object, or key=value with the types of the tool's schema; images, sounds
+and blobs of the result may be written to files.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.lists.catalogue import TOOLS
 from mcpagg_runtime.messages.jsontext import rivals
 from mcpagg_runtime.processes.threads import SIGNAL_SECONDS
-from mcpagg_runtime.stdio.standard import complain
+from mcpagg_runtime.stdio.standard import print_error
 from mcpagg_runtime.tool.inspection import offered_by
 from mcpagg_runtime.tool.local_client import LocalClient
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _TYPES = {str: "string", bool: "boolean", float: "number", list: "array", dict: "object"}
 _NOTHING = object()
 
-# Not from the system's tables: the same result gives the same names everywhere.
+# Not those of the system, so that the same result gives the same names everywhere.
 _ENDINGS = {
     "application/json": ".json",
     "application/pdf": ".pdf",
@@ -53,9 +53,9 @@ def call_tool(
     save: str | None,
     show: Callable[[dict[str, Any]], int],
 ) -> int:
-    """Show the result of one call; return the exit status: 1 if it is an error.
+    """Call a tool and print the result; return the exit status: 1 for an error.
 
-    `given` are its arguments as the shell gave them, `save` is the folder for images and blobs.
+    `given` are the arguments of the command line, `save` is the folder for images and blobs.
     `show` prints a result and returns the exit status of that.
     """
     known = _schemas(plan)
@@ -63,13 +63,15 @@ def call_tool(
         arguments = arguments_of(given, known.get(name, {}))
         files = Files(save) if save is not None else None
     except (BadArgument, OSError) as problem:
-        complain(f"{plan.name}: {problem}")
+        print_error(f"{plan.name}: {problem}")
         return 2
     proxy = LocalClient(plan, folder)
     try:
         answer = _answer(proxy, {"name": name, "arguments": arguments})
         if type(answer.get("result")) is not dict:
-            for line in _told(plan, name, known, answer.get("error", "the result is no object")):
+            for line in _error_lines(
+                plan, name, known, answer.get("error", "the result is no object")
+            ):
                 proxy.engine.say(line)
             return 1
     finally:
@@ -78,13 +80,13 @@ def call_tool(
     try:
         status = show(files.saved(result) if files is not None else result)
     except OSError as problem:
-        complain(f"{plan.name}: cannot save what the tool returned: {problem}")
+        print_error(f"{plan.name}: cannot save what the tool returned: {problem}")
         return 2
     return status or (1 if result.get("isError") else 0)
 
 
 def _schemas(plan: Plan) -> dict[str, dict[str, Any]]:
-    """Return {name: input schema} of all tools, under each name that a call may use."""
+    """Return {name: input schema} of all tools, by each name that a call may use."""
     own: dict[str, list[dict[str, Any]]] = {}
     found: dict[str, dict[str, Any]] = {}
     for server in plan.snapshot:
@@ -99,10 +101,10 @@ def _schemas(plan: Plan) -> dict[str, dict[str, Any]]:
 
 
 def _answer(proxy: LocalClient, params: dict[str, Any]) -> dict[str, Any]:
-    """Return the answer to a call, for which no other server is started."""
+    """Return the answer to a call."""
     answers: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
     proxy.ask("tools/call", params, answers.put)
-    while True:  # in steps, between which handlers of signals are called
+    while True:  # in steps, between which signal handlers are called
         with suppress(queue.Empty):
             message = answers.get(timeout=SIGNAL_SECONDS)
             break
@@ -110,8 +112,8 @@ def _answer(proxy: LocalClient, params: dict[str, Any]) -> dict[str, Any]:
     return answer
 
 
-def _told(plan: Plan, name: str, known: dict[str, Any], error: Any) -> Iterator[str]:
-    """Say what a call was answered with instead of a result, and what may have been meant."""
+def _error_lines(plan: Plan, name: str, known: dict[str, Any], error: Any) -> Iterator[str]:
+    """Explain an error that a call was answered with, and suggest names that may be meant."""
     answer = error if type(error) is dict else {"message": error}
     code = f" (code {answer['code']})" if "code" in answer else ""
     data = f" {json.dumps(answer['data'])}" if "data" in answer else ""
@@ -121,7 +123,7 @@ def _told(plan: Plan, name: str, known: dict[str, Any], error: Any) -> Iterator[
     server, sign, _ = name.partition(plan.options.separator)
     if server in plan.failed:
         yield f"server '{server}' was left out when this was compiled, because it failed"
-    elif sign and not any(name.startswith(f"{one}{sign}") for one in plan.servers):
+    elif sign and not any(name.startswith(f"{known}{sign}") for known in plan.servers):
         yield f"there is no server '{server}'; it has {', '.join(plan.servers)}"
     near = suggestion(name, list(plan.routes["tools"]))
     if near:
@@ -129,14 +131,14 @@ def _told(plan: Plan, name: str, known: dict[str, Any], error: Any) -> Iterator[
 
 
 class BadArgument(Exception):
-    """Raised for an argument that cannot be meant; says why."""
+    """Raised for an argument that is not valid; the text says why."""
 
 
 def arguments_of(given: list[str], schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments that a command line stands for.
+    """Parse the arguments of the command line.
 
     Raises:
-        BadArgument: one is neither, or its value is not of the type that the schema asks for.
+        BadArgument: one is neither JSON nor key=value, or its value is not of the schema's type.
     """
     if len(given) == 1 and ("=" not in given[0] or given[0].lstrip().startswith("{")):
         document = _parsed(given[0])
@@ -155,7 +157,7 @@ def arguments_of(given: list[str], schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _typed(key: str, text: str, schema: dict[str, Any]) -> Any:
-    """Return the value that a text stands for: of the schema's type, else JSON, else the text."""
+    """Return the value of an argument: JSON of the schema's type, else the text itself."""
     properties = schema.get("properties")
     known = properties if type(properties) is dict else {}
     if key not in known and schema.get("additionalProperties") is False:
@@ -172,7 +174,7 @@ def _typed(key: str, text: str, schema: dict[str, Any]) -> Any:
 
 
 def _types_of(schema: Any) -> set[str]:
-    """Return the JSON types that a schema allows by name; none if it says nothing of them."""
+    """Return the JSON types that a schema names, none if it names none."""
     if type(schema) is not dict:
         return set()
     types = {name for name in _list(schema.get("type")) if type(name) is str}
@@ -199,7 +201,7 @@ def _refuse_constant(name: str) -> None:
 
 
 def suggestion(name: str, known: list[str]) -> str:
-    """Return what to add to a message about an unknown name: those that are near, or nothing."""
+    """Return what to add to a message about an unknown name: similar ones, or ""."""
     from difflib import get_close_matches
 
     near = get_close_matches(name, known, 3)
@@ -207,9 +209,9 @@ def suggestion(name: str, known: list[str]) -> str:
 
 
 class Files:
-    """The folder of `--save`. Names in it are ours, 1.png, 2.bin: servers cannot choose a place.
+    """The folder of `--save`. Files are numbered (1.png, 2.bin), so that servers choose no path.
 
-    Nor can they name one: whatever they call `file` themselves is left out.
+    Members called `file` that servers send are dropped, so that they cannot name one either.
     """
 
     def __init__(self, path: str) -> None:
@@ -243,7 +245,7 @@ class Files:
         return self._replaced(block, "data")
 
     def _replaced(self, holder: dict[str, Any], member: str) -> dict[str, Any]:
-        """Write what a member holds; one that is no base64 stays as it is."""
+        """Write the data of a member to a file; if it is no base64, leave it as it is."""
         try:
             data = base64.b64decode(holder[member], validate=True)
         except (KeyError, ValueError, TypeError):
@@ -255,7 +257,7 @@ class Files:
         }
 
     def _write(self, data: bytes, ending: str) -> str:
-        """Write a new file, never over one that is there; return its path."""
+        """Write a new file, without replacing another; return its path."""
         while True:
             self._number += 1
             path = os.path.join(self._path, f"{self._number}{ending}")
@@ -268,6 +270,6 @@ class Files:
 
 
 def _without_file(holder: dict[str, Any]) -> dict[str, Any]:
-    """Return an object without a member that could be taken for ours, whatever its case."""
+    """Return an object without members called `file`, in any case."""
     theirs = {"file", *rivals(holder, ["file"])}
     return {name: value for name, value in holder.items() if name not in theirs}

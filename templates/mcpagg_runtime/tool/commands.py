@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.clients.profiles import narrowed, profile_names
 from mcpagg_runtime.launch.approval import NotApproved, signer_of
-from mcpagg_runtime.start.opening import ENDING, LOG_DIRECTORY, LOG_LEVEL
+from mcpagg_runtime.start.handover import ENDING, LOG_DIRECTORY, LOG_LEVEL
 from mcpagg_runtime.stdio.log_file import is_debug, open_log_at, path_in
-from mcpagg_runtime.stdio.standard import complain
+from mcpagg_runtime.stdio.standard import print_error
 from mcpagg_runtime.stdio.stdio import MISSING_VARIABLE, Stdio
 from mcpagg_runtime.tool.calling import call_tool
 from mcpagg_runtime.tool.inspection import (
@@ -21,7 +21,7 @@ from mcpagg_runtime.tool.inspection import (
     health_line,
     is_sound,
     listing,
-    offers,
+    listing_lines,
     variable_line,
     variables,
 )
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mcpagg_runtime.plan.plan import Plan
-    from mcpagg_runtime.start.opening import Opening
+    from mcpagg_runtime.start.handover import Handover
 
 NOT_MEANT = (
     "This is about the data, not the code below it: for that see mcpagg-compile --check --offline"
@@ -43,13 +43,13 @@ STATUSES = (
 )
 
 
-def run_command(plan: Plan, folder: str, arguments: list[str], opening: Opening) -> int:
-    """Carry out what the command line asks for; return the exit status.
+def run_command(plan: Plan, folder: str, arguments: list[str], handover: Handover) -> int:
+    """Run the command line; return the exit status.
 
-    `opening` is what has been said on standard input already, if there are no arguments.
+    `handover`: see `stdio.run`.
     """
     try:
-        status = _carry_out(plan, folder, _read(plan, arguments), opening)
+        status = _carry_out(plan, folder, _read(plan, arguments), handover)
     except SystemExit as left:
         status = left.code if isinstance(left.code, int) else 1
     return flush_output() or status
@@ -59,9 +59,9 @@ def _read(plan: Plan, arguments: list[str]) -> argparse.Namespace:
     """Read the command line.
 
     Raises:
-        SystemExit: it cannot be understood, or asks for help or the version.
+        SystemExit: it is not valid, or asks for help or the version.
     """
-    print_lines([])  # whatever the locale, help is printed
+    print_lines([])  # sets the encoding for the help
     parser = argparse.ArgumentParser(
         description=f"{plan.name}: an MCP server over standard input and output. "
         "Without arguments, or with --names, --profile or --log alone, it serves.",
@@ -102,7 +102,7 @@ def _read(plan: Plan, arguments: list[str]) -> argparse.Namespace:
 
 
 def _contradiction(plan: Plan, chosen: argparse.Namespace) -> str:
-    """Say which options do not go together, "" if all do."""
+    """Say which options exclude each other, "" if none do."""
     looks = bool(chosen.env or chosen.check or chosen.verify or chosen.call)
     prints_json = chosen.list or chosen.env or chosen.check
     logs = chosen.log or os.environ.get(LOG_DIRECTORY)
@@ -121,16 +121,16 @@ def _contradiction(plan: Plan, chosen: argparse.Namespace) -> str:
     return next((problem for is_broken, problem in rules if is_broken), "")
 
 
-def _carry_out(plan: Plan, folder: str, chosen: argparse.Namespace, opening: Opening) -> int:
+def _carry_out(plan: Plan, folder: str, chosen: argparse.Namespace, handover: Handover) -> int:
     if chosen.verify:
         return verify_approval(plan, chosen.verify)
     if chosen.names:
-        plan.show_names(chosen.names)
+        plan.use_names(chosen.names)
     serves = not (chosen.list or chosen.env or chosen.check or chosen.call)
     if plan.profiles and (chosen.profile or not serves):
         plan = narrowed(plan, chosen.profile)
     if serves:
-        return _serve(plan, folder, chosen, opening)
+        return _serve(plan, folder, chosen, handover)
     for number in ENDING:
         signal.signal(number, _stop)
     if chosen.call:
@@ -144,11 +144,11 @@ def _carry_out(plan: Plan, folder: str, chosen: argparse.Namespace, opening: Ope
         return status or (0 if all(map(is_sound, servers.values())) else 1)
     if chosen.env:
         uses, desktop = variables(plan, folder), desktop_needs(plan, folder)
-        told = [*map(variable_line, uses), *desktop_lines(desktop), *_without_log()]
-        status = _print({"variables": uses, "desktop": desktop}, told, chosen.json)
+        output = [*map(variable_line, uses), *desktop_lines(desktop), *_without_log()]
+        status = _print({"variables": uses, "desktop": desktop}, output, chosen.json)
         is_missing = any(not use["set"] and not use["has_default"] for use in uses)
         return status or (MISSING_VARIABLE if is_missing else 0)
-    return _print(listing(plan), offers(plan), chosen.json)
+    return _print(listing(plan), listing_lines(plan), chosen.json)
 
 
 def _print(document: Any, lines: Iterable[str], as_json: bool) -> int:
@@ -156,17 +156,17 @@ def _print(document: Any, lines: Iterable[str], as_json: bool) -> int:
     return print_json(document) if as_json else print_lines(lines)
 
 
-def _serve(plan: Plan, folder: str, chosen: argparse.Namespace, opening: Opening) -> int:
-    """Serve; with a path for it, log there what becomes of servers, and perhaps of calls."""
+def _serve(plan: Plan, folder: str, chosen: argparse.Namespace, handover: Handover) -> int:
+    """Serve; if there is a path for the log, log states of servers, and calls if asked for."""
     path = chosen.log or path_in(os.environ.get(LOG_DIRECTORY, ""), plan.name)
     try:
-        taken = () if chosen.http else (0, 1)
-        log = open_log_at(plan, path, taken, chosen.log_calls or is_debug()) if path else None
+        protocol = () if chosen.http else (0, 1)
+        log = open_log_at(plan, path, protocol, chosen.log_calls or is_debug()) if path else None
     except (OSError, ValueError) as problem:
-        complain(f"cannot write the log {path}: {problem}")
+        print_error(f"cannot write the log {path}: {problem}")
         return 2
     if not chosen.http:
-        return Stdio(plan, folder, log).run(opening)
+        return Stdio(plan, folder, log).run(handover)
     from mcpagg_runtime.http.serving import serve_http
 
     given = {"host": chosen.host, "port": chosen.port, "path": chosen.path}
@@ -175,18 +175,18 @@ def _serve(plan: Plan, folder: str, chosen: argparse.Namespace, opening: Opening
 
 
 def _without_log() -> list[str]:
-    """Say that the level means nothing where there is no log."""
+    """Say that the log level has no effect where there is no log."""
     if not is_debug() or os.environ.get(LOG_DIRECTORY):
         return []
     return [f"{LOG_LEVEL}  debug, without effect unless --log or {LOG_DIRECTORY} names a log"]
 
 
 def verify_approval(plan: Plan, allowed: str) -> int:
-    """Print who has approved what this file holds; return the exit status."""
+    """Print which signer has approved the data of this file; return the exit status."""
     try:
         who = signer_of(plan, allowed)
     except NotApproved as problem:
-        complain(f"{plan.name}: {problem}")
+        print_error(f"{plan.name}: {problem}")
         return 1
     is_pattern = any(char in who for char in "*?")
     signer = f"the key of '{who}'" if is_pattern else who
@@ -194,5 +194,5 @@ def verify_approval(plan: Plan, allowed: str) -> int:
 
 
 def _stop(*_: object) -> None:
-    """Leave as at the end of input: every server is closed on the way out."""
+    """End as at the end of input, so that every server is closed."""
     raise SystemExit(1)

@@ -1,7 +1,8 @@
-"""What a start from a desktop lacks: folders of programs that only a shell adds to the PATH.
+"""The PATH for a client that is started from a desktop.
 
-A client that is started from a dock or a menu hands on the PATH of its system. What servers need
-beyond that is found here by the PATH of a shell, and goes into the client's entry of the proxy.
+Such a client passes on the PATH of its system, without the folders that only a shell adds. Programs
+that servers need from those are found here by the PATH of a shell; their folders go into the
+client's entry of the proxy.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.launch.launch import MissingVariables, mentioned_by_all, prepare
+from mcpagg_runtime.launch.launch import Launches, MissingVariables
 from mcpagg_runtime.launch.platforms import WINDOWS, find_program
 from mcpagg_runtime.processes.reasons import interpreters
 
@@ -18,15 +19,15 @@ if TYPE_CHECKING:
 
     from mcpagg_runtime.launch.launch import Launch, Row
 
-# What launchd of macOS gives; no other system gives less.
+# The PATH of launchd on macOS; other systems have more.
 POSIX_FOLDERS = "/usr/bin:/bin:/usr/sbin:/sbin"
 WINDOWS_FOLDERS = ("System32", "", "System32\\Wbem", "System32\\WindowsPowerShell\\v1.0")
-# Programs that start others by their names, which stand among their words.
+# Programs that start others, whose names stand among their arguments.
 STARTERS = {"env", "sh", "bash", "zsh", "dash", "fish", "cmd", "powershell", "pwsh"}
-# fnm makes a folder for each shell, which goes with it.
+# fnm makes a folder for each shell, and removes it with the shell.
 OF_ONE_SHELL = "fnm_multishells"
-# Version managers whose programs choose, when they are started, what they start, with the command
-# that tells what that is. They go by the current folder and by variables of a shell.
+# Version managers with shims, which choose the program when they are started, by the current folder
+# and by variables of a shell; and the commands that print the program.
 SHIMS = {
     "asdf": "asdf which",
     "goenv": "goenv which",
@@ -41,7 +42,7 @@ SHIMS = {
 
 
 class Lookup:
-    """A program that a server looks up on its PATH: by whom, its name there, and where it is."""
+    """A program that a server looks up on its PATH: the server, its name, and its path."""
 
     def __init__(self, server: str, name: str, place: str) -> None:
         self.server = server
@@ -50,13 +51,13 @@ class Lookup:
 
     @property
     def folder(self) -> str:
-        """The folder where it is, for as long as possible."""
+        """The folder of the program, with a lasting path."""
         folder = os.path.dirname(self.place)
         return os.path.realpath(folder) if OF_ONE_SHELL in folder else folder
 
 
 def shim_manager(place: str) -> str:
-    """Return the version manager whose shim a program is, "" for none."""
+    """Return the version manager of a shim, "" if the program is none."""
     folder, name = os.path.split(place)
     above, own = os.path.split(folder)
     words = [os.path.basename(os.path.realpath(place))]
@@ -65,31 +66,31 @@ def shim_manager(place: str) -> str:
     elif own.lower() == "volta" or (own, above[-5:].lower()) == ("bin", "volta"):
         words.append("volta")
     managers = [word.lstrip(".").partition(".")[0].partition("-")[0] for word in words]
-    known = [one for one in managers if one in SHIMS and one != name.partition(".")[0]]
+    known = [word for word in managers if word in SHIMS and word != name.partition(".")[0]]
     return known[0] if known else ""
 
 
 def desktop_path(environ: Mapping[str, str]) -> str:
-    """Return the PATH that a desktop surely has."""
+    """Return the PATH that every desktop has."""
     if not WINDOWS:
         return POSIX_FOLDERS
     root = environ.get("SYSTEMROOT", "C:\\Windows")
-    return os.pathsep.join([f"{root}\\{one}".rstrip("\\") for one in WINDOWS_FOLDERS])
+    return os.pathsep.join([f"{root}\\{folder}".rstrip("\\") for folder in WINDOWS_FOLDERS])
 
 
 def lookups(
     rows: Mapping[str, Row], environ: Mapping[str, str], folder: str, minimal: bool = False
 ) -> list[Lookup]:
-    """Return what servers look up on the PATH of an environment, and a desktop finds elsewhere.
+    """Return the programs that servers find on this PATH, and not on that of a desktop.
 
-    The arguments are those of `prepare`.
+    The arguments are those of `Launches`.
     """
     found = []
-    short = {**environ, "PATH": desktop_path(environ)}
-    variables = mentioned_by_all(rows)
+    launches = Launches(rows, environ, folder, minimal)
+    from_desktop = launches.replaced({**environ, "PATH": desktop_path(environ)})
     for server, row in rows.items():
-        here = _launch_in(server, rows, environ, folder, minimal, variables)
-        there = _launch_in(server, rows, short, folder, minimal, variables)
+        here = _prepared(server, launches)
+        there = _prepared(server, from_desktop)
         if "command" not in row or here is None or there is None:
             continue
         known = there.env.get("PATH", "").split(os.pathsep)
@@ -104,10 +105,10 @@ def lookups(
 
 
 def folders_of(found: list[Lookup], environ: Mapping[str, str]) -> list[str]:
-    """Return the folders to add to the PATH of a desktop, in the order of that of a shell."""
+    """Return the folders to add to the PATH of a desktop, in the order of the shell's PATH."""
     order = environ.get("PATH", "").split(os.pathsep)
-    needed = {os.path.dirname(one.place): one.folder for one in found}
-    known = sorted(needed, key=lambda one: order.index(one) if one in order else len(order))
+    needed = {os.path.dirname(lookup.place): lookup.folder for lookup in found}
+    known = sorted(needed, key=lambda path: order.index(path) if path in order else len(order))
     return list(dict.fromkeys(needed[folder] for folder in known))
 
 
@@ -118,11 +119,11 @@ def entry_path(found: list[Lookup], environ: Mapping[str, str]) -> str:
 
 
 def shim_lines(found: list[Lookup], environ: Mapping[str, str]) -> Iterator[str]:
-    """Say of each shim that what it starts is chosen by what a desktop may not have."""
-    shims = {(one.name, shim_manager(one.place)): one.server for one in found}
+    """Warn of each shim: what it starts depends on what a desktop may not have."""
+    shims = {(lookup.name, shim_manager(lookup.place)): lookup.server for lookup in found}
     for (name, manager), server in shims.items():
         if manager:
-            given = sorted(one for one in environ if one.startswith(f"{manager.upper()}_"))
+            given = sorted(name for name in environ if name.startswith(f"{manager.upper()}_"))
             by = f"the current folder and {', '.join(given) or 'variables of a shell'}"
             yield (
                 f"{name} (of {server}) is a shim of {manager}, which goes by {by}: if it fails from"
@@ -130,26 +131,20 @@ def shim_lines(found: list[Lookup], environ: Mapping[str, str]) -> Iterator[str]
             )
 
 
-def _launch_in(
-    server: str,
-    rows: Mapping[str, Row],
-    environ: Mapping[str, str],
-    folder: str,
-    minimal: bool,
-    known: set[str],
-) -> Launch | None:
-    """Return what would be started, variables that are missing taken as empty."""
+def _prepared(server: str, launches: Launches) -> Launch | None:
+    """Return what would be started; a variable that is missing counts as empty."""
     while True:
         try:
-            return prepare(server, rows, environ, folder, minimal, known)
+            return launches.prepare(server)
         except MissingVariables as problem:
-            environ = {**environ, **{variable: "" for _, variable in problem.missing}}
+            empty = {variable: "" for _, variable in problem.missing}
+            launches = launches.replaced({**launches.environ, **empty})
         except (OSError, ValueError):  # its env file cannot be read: another fault
             return None
 
 
 def _started_by_name(launch: Launch) -> Iterator[str]:
-    """Yield the names of other programs that what is started will look up."""
+    """Yield the names of other programs that the command will look up."""
     started = [launch.argv[0]]
     if os.path.basename(started[0]).lower().partition(".")[0] in STARTERS:
         for name in _words_of_line(launch):
@@ -157,7 +152,7 @@ def _started_by_name(launch: Launch) -> Iterator[str]:
             started.append(find_program(name, launch.env, "") or name)
     for place in started:
         if WINDOWS and place.lower().endswith((".cmd", ".bat")):
-            yield "node"  # which what npm installs begins with
+            yield "node"  # which scripts of npm start
         for name, _ in interpreters(place, launch.env):
             if not os.path.dirname(name):
                 yield name

@@ -1,7 +1,4 @@
-"""What the emitted file offers and needs, by its own tables; and how its servers are, once started.
-
-For `--list`, `--env` and `--check`.
-"""
+"""For `--list`, `--env` and `--check`: what the tables offer and need, and health of servers."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ import os
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.launch.needs import unset, uses
+from mcpagg_runtime.launch.needs import missing_variables, uses
 from mcpagg_runtime.launch.variables import references
 from mcpagg_runtime.lists.catalogue import KINDS, TOOLS
 from mcpagg_runtime.lists.entries import overlaid, patches_of
@@ -32,12 +29,12 @@ if TYPE_CHECKING:
     from mcpagg_runtime.servers.child import Child
     from mcpagg_runtime.stdio.engine import Engine
 
-# What a listing shows of an item beside its names, where the item has it.
+# Members of an item that a listing shows beside its names.
 _SHOWN = ("inputSchema", "outputSchema", "arguments")
 
 
-def offers(plan: Plan) -> Iterator[str]:
-    """Say what is offered, server by server: one line an item, with its arguments in short."""
+def listing_lines(plan: Plan) -> Iterator[str]:
+    """Yield a line for each server and each of its items, with arguments in short."""
     for server in plan.servers:
         counts, lines = [], []
         for kind in KINDS:
@@ -59,7 +56,7 @@ def offers(plan: Plan) -> Iterator[str]:
 
 
 def listing(plan: Plan) -> dict[str, Any]:
-    """Return what is offered: each item with its schemas, and the names that it is called by."""
+    """Return all items with their schemas and the names by which they can be called."""
     servers: dict[str, dict[str, Any]] = {server: {} for server in plan.servers}
     for server, found in servers.items():
         for kind in KINDS:
@@ -101,20 +98,20 @@ def _in_short(item: dict[str, Any]) -> str:
         names = list(properties) if type(properties) is dict else []
         needed = required if type(required) is list else []
     elif "arguments" in item:
-        given = [one for one in item["arguments"] or () if type(one) is dict]
-        names = [str(one.get("name")) for one in given]
-        needed = [one.get("name") for one in given if one.get("required") is True]
+        given = [entry for entry in item["arguments"] or () if type(entry) is dict]
+        names = [str(entry.get("name")) for entry in given]
+        needed = [entry.get("name") for entry in given if entry.get("required") is True]
     else:
         return ""
     return "(" + ", ".join([name if name in needed else f"{name}?" for name in names]) + ")"
 
 
 def variables(plan: Plan, folder: str) -> list[dict[str, Any]]:
-    """Return each use of a variable: by whom, where, whether it is set or need not be.
+    """Return each use of a variable: its server and place, whether it is set or has a default.
 
-    `server` is None for the token that the proxy itself wants over HTTP.
+    `server` is None for the token that the proxy itself needs over HTTP.
     """
-    missing = unset(plan.servers, os.environ, folder)
+    missing = missing_variables(plan.servers, os.environ, folder)
     found = []
     for server, row in plan.servers.items():
         lacking = missing[server].missing if server in missing else []
@@ -139,7 +136,7 @@ def variable_line(use: dict[str, Any]) -> str:
 
 
 def desktop_needs(plan: Plan, folder: str) -> dict[str, Any]:
-    """Return the PATH that a client needs that is started from a desktop, "" if any will do."""
+    """Return the PATH that a client needs if it is started from a desktop, "" if any will do."""
     found = lookups(plan.servers, os.environ, folder, plan.options.env == "minimal")
     return {"PATH": entry_path(found, os.environ), "notes": [*shim_lines(found, os.environ)]}
 
@@ -152,14 +149,14 @@ def desktop_lines(needs: dict[str, Any]) -> list[str]:
 
 
 def check_servers(plan: Plan, folder: str) -> dict[str, dict[str, Any]]:
-    """Start every server, and return {server: how it is}: see `_health`."""
+    """Start every server, and return {server: its health}: see `_health`."""
     proxy = LocalClient(plan, folder, obj(capabilities=obj(dict.fromkeys(RELAYED, "{}"))))
     engine = proxy.engine
     children = engine.core.children.values()
     try:
         for child in children:
             engine.wake(child, proxy.client)
-        while not all(child.state == DOWN or _looked_at(child) for child in children):
+        while not all(child.state == DOWN or _is_checked(child) for child in children):
             sleep(0.01)
     finally:
         proxy.close()
@@ -167,40 +164,40 @@ def check_servers(plan: Plan, folder: str) -> dict[str, dict[str, Any]]:
 
 
 def is_sound(health: dict[str, Any]) -> bool:
-    """Whether a server is up, and as it was compiled."""
+    """Whether a server is up and has not changed since it was compiled."""
     return health["state"] != DOWN and not health["drift"]
 
 
 def health_line(name: str, health: dict[str, Any]) -> str:
-    """Return how a server is, for people."""
+    """Return the health of a server, for people."""
     if health["state"] == DOWN:
         return f"{name}: down: {health['reason']}"
     drifts = [f"{kind} {text}" for kind, text in health["drift"].items()]
     return f"{name}: {health['state']}, {'; '.join(drifts) or 'as it was compiled'}"
 
 
-def _looked_at(child: Child) -> bool:
-    """Whether a child's lists were compared and are at rest, or will never be at rest."""
+def _is_checked(child: Child) -> bool:
+    """Whether a child's lists were compared and are stable, or will not become so."""
     now = monotonic()
     if child.state != READY or not child.lists.compared:
         return bool(child.lists.given_up(now))
     if now > child.lifecycle.ready_at + PATIENCE_SECONDS:
         return True
-    return all(one.is_at_rest for one in child.lists)
+    return all(reader.is_at_rest for reader in child.lists)
 
 
 def _health(child: Child, engine: Engine) -> dict[str, Any]:
-    """Return how a child is, for programs; without values of variables."""
-    life = child.lifecycle
-    drift = {one.kind.name: engine.shown(one.drift) for one in child.lists}
-    for one in child.lists:
-        if life.is_ready and not one.compared:
-            drift[one.kind.name] = "changes too often to be compared"
-    started = life.ready_at < FOREVER
+    """Return the health of a child, for programs; values of variables are redacted."""
+    lifecycle = child.lifecycle
+    drift = {reader.kind.name: engine.shown(reader.drift) for reader in child.lists}
+    for reader in child.lists:
+        if lifecycle.is_ready and not reader.compared:
+            drift[reader.kind.name] = "changes too often to be compared"
+    started = lifecycle.ready_at < FOREVER
     return {
         "state": child.state,
-        "reason": engine.shown(life.reason) or None,
-        "protocol": engine.shown(life.protocol) or None,
+        "reason": engine.shown(lifecycle.reason) or None,
+        "protocol": engine.shown(lifecycle.protocol) or None,
         "drift": {name: text for name, text in drift.items() if text},
-        "started_in": round(life.ready_at - life.starting_at, 3) if started else None,
+        "started_in": round(lifecycle.ready_at - lifecycle.starting_at, 3) if started else None,
     }

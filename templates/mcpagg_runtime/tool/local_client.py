@@ -1,4 +1,4 @@
-"""A client of the engine within this process: it sends requests, and hands on the answers."""
+"""A client of the engine within this process."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from mcpagg_runtime.plan.plan import Plan
 
     Answered = Callable[[Message | None], object]
-    """Takes the answer to a request, None where the proxy has ended without one."""
+    """Called with the answer to a request, None if the proxy has ended without one."""
 
 
 class LocalClient:
-    """The servers of a plan, and the one client that they are started for."""
+    """The engine for a plan, and its one client."""
 
     def __init__(
         self, plan: Plan, folder: str, handshake: str = "", without: Iterable[str] = ()
     ) -> None:
-        """Start the servers, but for those that are to be served `without`.
+        """Start the servers, except those in `without`.
 
-        `folder` is where the emitted file lies. `handshake` are the params of `initialize`; if
-        there is none, a server is started when it is called.
+        `folder` is where the emitted file lies. `handshake` are the params of `initialize`; without
+        them, a server is started when it is called.
         """
         answers = Answers(plan)
         answers.outages.update(without)
@@ -60,24 +60,23 @@ class LocalClient:
         return number
 
     def cancel(self, number: int) -> None:
-        """Tell the proxy that nobody waits for this answer any more."""
         if self._awaited.pop(number, None) is not None:
             cancelled = notification(CANCELLED, obj(requestId=str(number)))
             self.engine.receive(self.client, cancelled.line())
 
     def send(self, *messages: Message) -> None:
-        """Take messages for the client: it has no use for other ones than answers."""
+        """Pass on answers; other messages are ignored."""
         for message in messages:
             answered = self._awaited.pop(message.id, None) if message.method is None else None
             if answered is not None:
                 answered(message)
 
     def has_room(self, _seconds: float = 0.0) -> bool:
-        """Return that it has: nothing ever waits here."""
+        """Return True: nothing waits here."""
         return True
 
     def close(self) -> None:
-        """End every server; nobody waits any more."""
+        """End every server; requests that are pending get None."""
         self.engine.close()
         while self._awaited:
             self._awaited.popitem()[1](None)

@@ -1,6 +1,6 @@
 """What the command line of the emitted file prints: lines for people, JSON for programs.
 
-Neither raises, whatever the locale and whatever has become of standard output.
+Neither raises, whatever the locale and whether or not standard output can be written.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.messages.printable import printable
-from mcpagg_runtime.stdio.standard import complain
+from mcpagg_runtime.stdio.standard import print_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -22,18 +22,18 @@ UNWRITABLE = 2
 
 
 def print_lines(lines: Iterable[str]) -> int:
-    """Print lines without what a terminal would act upon; return the exit status."""
+    """Print lines, control characters escaped; return the exit status."""
     _configure(errors="backslashreplace")
     return _written(printable(line) for line in lines)
 
 
 def print_json(document: Any) -> int:
-    """Print a JSON document: UTF-8, with escapes for what a terminal would act upon."""
-    # What the encoding lacks is half of a surrogate pair: its escape is right in JSON as well.
+    """Print a JSON document in UTF-8, control characters escaped; return the exit status."""
+    # Only lone surrogates cannot be encoded; their escapes are valid in JSON.
     _configure(encoding="utf-8", errors="backslashreplace", newline="\n")
     try:
         text = json.dumps(document, indent=2, ensure_ascii=False)
-    except RecursionError:  # without lines it is printed by C code, which goes deeper
+    except RecursionError:  # without indentation, C code prints it, which goes deeper
         text = json.dumps(document, ensure_ascii=False)
     lines = text.split("\n")
     return _written(
@@ -42,7 +42,7 @@ def print_json(document: Any) -> int:
 
 
 def print_texts(result: dict[str, Any]) -> int:
-    """Print the texts of a tool's result alone, without what a terminal would act upon."""
+    """Print the texts of a tool's result, control characters escaped; return the exit status."""
     _configure(encoding="utf-8", errors="backslashreplace", newline="\n")
     texts = "\n".join([text.removesuffix("\n") for text in _texts(result.get("content"))])
     lines = texts.replace("\r\n", "\n").split("\n") if texts else []
@@ -58,7 +58,7 @@ def _texts(content: Any) -> Iterator[str]:
 
 
 def flush_output() -> int:
-    """Write out what was printed; return the exit status."""
+    """Flush standard output; return the exit status."""
     if sys.stdout is None:  # closed by the caller
         return 0
     try:
@@ -85,10 +85,10 @@ def _written(lines: Iterable[str]) -> int:
 
 
 def _given_up(problem: OSError) -> int:
-    """Write nothing more to standard output; return the exit status."""
-    # What is left in its buffer must go somewhere.
+    """Give up standard output; return the exit status."""
+    # So that what is left in its buffer can be flushed.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     if isinstance(problem, BrokenPipeError):  # the reader has enough
         return 0
-    complain(f"cannot write to standard output: {problem.strerror}")
+    print_error(f"cannot write to standard output: {problem.strerror}")
     return UNWRITABLE

@@ -18,11 +18,11 @@ from mcpagg.problems import Problem, count
 from mcpagg.signals import ending_later
 from mcpagg.snapshot import Snapshot
 from mcpagg.spec import ProxySpec
-from mcpagg_runtime.processes.process import LAST_WORDS_LINES
+from mcpagg_runtime.processes.process import STDERR_TAIL_LINES
 
 JOIN_SECONDS = 0.2
 
-__all__ = ["ALL_LINES", "LAST_WORDS_LINES", "Awaited", "Discovery", "discover"]
+__all__ = ["ALL_LINES", "STDERR_TAIL_LINES", "Awaited", "Discovery", "discover"]
 
 Progress = Callable[[str, str], None]
 
@@ -62,7 +62,7 @@ def discover(
     asked: Collection[str] | None = None,
     connect_timeout: float = CONNECT_SECONDS,
     minimal: bool = False,
-    quoted: int = LAST_WORDS_LINES,
+    quoted: int = STDERR_TAIL_LINES,
     progress: Progress = lambda server, text: None,
     waiting: Callable[[Sequence[Awaited]], None] = lambda awaited: None,
 ) -> Discovery:

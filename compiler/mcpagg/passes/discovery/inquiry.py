@@ -167,7 +167,7 @@ class Inquiry:
             if fault.status not in UNKNOWN_THERE or other is None:
                 raise
             try:
-                return self._negotiate(self._launch.over(other), RELAYED)
+                return self._negotiate(self._launch.with_transport(other), RELAYED)
             except ServerFault:
                 raise fault from None
 

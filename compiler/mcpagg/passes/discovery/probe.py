@@ -24,7 +24,7 @@ from mcpagg.passes.discovery.probe_connection import (
 )
 from mcpagg.snapshot import ChildSnapshot, Json, Refused
 from mcpagg_runtime.lists.catalogue import KINDS, LEGACY_ONLY, TOOLS, Kind
-from mcpagg_runtime.lists.listing import Listing, unreadable
+from mcpagg_runtime.lists.listing import Listing, strict_fault
 from mcpagg_runtime.messages.jsontext import Malformed, edited, obj
 from mcpagg_runtime.messages.message import Message, notification
 from mcpagg_runtime.messages.protocol import (
@@ -173,7 +173,7 @@ class ServerProbe:
             capabilities=members_of(about.get("capabilities")),
             instructions=instructions if isinstance(instructions, str) else None,
         )
-        odd = unreadable(
+        odd = strict_fault(
             [self.introduction.info, self.introduction.capabilities, self.introduction.instructions]
         )
         what = f"answered {connection.greeting} with {odd}, which strict clients refuse"
@@ -298,10 +298,10 @@ class ServerProbe:
 
     def _read(self, listing: Listing, deadline: float) -> None:
         """Read all pages of a list."""
-        while listing.wanted is not None:
-            page = self.connection.request(listing.kind.method, listing.wanted, deadline)
+        while listing.next_params is not None:
+            page = self.connection.request(listing.kind.method, listing.next_params, deadline)
             answer = page.json("result")
-            listing.take(answer.text)
+            listing.add_page(answer.text)
             if self.connection.is_modern:
                 self._hints = merged_hints(self._hints, answer.value)
 

@@ -30,8 +30,8 @@ from mcpagg_runtime.messages.protocol import (
 from mcpagg_runtime.messages.reading import SHOWN_CHARACTERS, answered
 from mcpagg_runtime.modern.child import ModernChildPort
 from mcpagg_runtime.plan import plan
-from mcpagg_runtime.processes.process import LAST_WORDS_LINES, LAST_WORDS_SECONDS, Process
-from mcpagg_runtime.processes.reasons import crashed
+from mcpagg_runtime.processes.process import PIPE_GRACE_SECONDS, STDERR_TAIL_LINES, Process
+from mcpagg_runtime.processes.reasons import has_crashed
 from mcpagg_runtime.processes.spawning import spawn
 from mcpagg_runtime.remote.transport import RemoteConnection
 from mcpagg_runtime.servers.connection import Connection
@@ -144,13 +144,13 @@ class StartedServer:
         self._package = package
         self._quoted = quoted
         if package is not None and not isinstance(process, RemoteConnection):
-            self.installation = Installation(package, process.handle.pid, process.last_words)
+            self.installation = Installation(package, process.handle.pid, process.stderr_tail)
 
     def close(self) -> None:
         """End it, and all processes of its group; return when that is done."""
-        self.process.silence()
+        self.process.suppress_report()
         self.process.close()
-        self.process.silent.wait(LAST_WORDS_SECONDS)
+        self.process.stderr_ended.wait(PIPE_GRACE_SECONDS)
 
     @property
     def is_over(self) -> bool:
@@ -169,9 +169,9 @@ class StartedServer:
         status = self.process.handle.returncode
         if status is None:
             return False
-        words = self.process.last_words(ALL_LINES).lower()
+        words = self.process.stderr_tail(ALL_LINES).lower()
         named = "protocol" in words or "server/discover" in words
-        return crashed(status) or not (self.spoke or named or not (words or self.noise))
+        return has_crashed(status) or not (self.spoke or named or not (words or self.noise))
 
     def version_that_runs(self) -> str:
         """Return the version of the package that runs, "" if it is unknown or in the command."""
@@ -182,7 +182,7 @@ class StartedServer:
 
     def last_line(self) -> str:
         """Return the last line of its stderr, or else what it seems to be doing."""
-        words = self.process.last_words(ALL_LINES).rpartition("\n")[2]
+        words = self.process.stderr_tail(ALL_LINES).rpartition("\n")[2]
         if not words and self.installation and self.installation.is_under_way():
             return f"{self.installation.package.launcher.words[0]} is installing it"
         return words
@@ -191,13 +191,13 @@ class StartedServer:
 
     def fault(self, what: str, *, is_late: bool = False) -> ServerFault:
         """Say what is wrong with it, with the end of its stderr."""
-        words = self.process.last_words(self._quoted)
+        words = self.process.stderr_tail(self._quoted)
         return ServerFault(self.launch.redact(what), words, is_late=is_late)
 
     def end_fault(self, reason: str, method: str) -> ServerFault:
         """Say that it ended, and why, before it answered a method."""
         if isinstance(self.process, RemoteConnection):
-            return ServerFault(reason, status=self.process.refused_with)
+            return ServerFault(reason, status=self.process.refusal_status)
         noise = f"; it wrote something else than JSON-RPC to stdout: {self.noise}"
         return self.fault(f"{reason} before it answered {method}{noise if self.noise else ''}")
 
@@ -205,7 +205,7 @@ class StartedServer:
         """Say that it did not answer the handshake in time, and why that may be."""
         what, why = f"did not answer {method} within {seconds:g} s", ""
         if isinstance(self.process, RemoteConnection):
-            what += self.process.silence_told
+            what += self.process.silence_detail
             why = "is it an MCP server that is there, and does what is before it hold answers back?"
         elif self.installation is None:
             why = "is it still installing, or does it buffer its output?"
@@ -237,7 +237,7 @@ class ProbeConnection:
         config: str = "CONFIG",
         *,
         package: Package | None = None,
-        quoted: int = LAST_WORDS_LINES,
+        quoted: int = STDERR_TAIL_LINES,
     ) -> None:
         """Start the server, for a client that has `declared` these capabilities.
 
@@ -268,7 +268,7 @@ class ProbeConnection:
         try:
             process = self._process(launch, config)
             self.server = StartedServer(launch, process, package, quoted)
-            threading.Thread(target=process.read, daemon=True).start()
+            threading.Thread(target=process.read_to_end, daemon=True).start()
         except (OSError, ValueError, RuntimeError) as problem:
             if process is not None:
                 process.close()

@@ -13,7 +13,7 @@ from typing import Any
 from mcpagg.job import Job
 from mcpagg.jsontext import dumps
 from mcpagg.passes.discovery.cache import Cache, Cached
-from mcpagg.passes.discovery.discovery import ALL_LINES, LAST_WORDS_LINES, Discovery, discover
+from mcpagg.passes.discovery.discovery import ALL_LINES, STDERR_TAIL_LINES, Discovery, discover
 from mcpagg.passes.discovery.ordering import in_order_of
 from mcpagg.problems import ChildFault, Problem, count, name_list
 from mcpagg.snapshot import ChildSnapshot, Snapshot
@@ -64,7 +64,7 @@ def ask(
         asked=[server.name for server in ready.servers if server.name not in cached],
         connect_timeout=job.options.connect_timeout,
         minimal=job.options.minimal,
-        quoted=ALL_LINES if job.verbose else LAST_WORDS_LINES,
+        quoted=ALL_LINES if job.verbose else STDERR_TAIL_LINES,
         progress=job.listener.progress,
         waiting=job.listener.waiting,
     )

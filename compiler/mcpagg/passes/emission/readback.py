@@ -82,9 +82,13 @@ def read_tables(text: str, names: Container[str]) -> dict[str, Any]:
     Of a dict, as PLAN is one, the value has those entries that are literals.
 
     Raises:
-        SyntaxError, ValueError: it is no text that the compiler wrote.
+        ValueError: it is no text that the compiler wrote.
     """
-    return {name: _value(node) for name, node in _named(ast.parse(text)) if name in names}
+    try:
+        return {name: _value(node) for name, node in _named(ast.parse(text)) if name in names}
+    except (SyntaxError, TypeError, RecursionError, MemoryError) as problem:
+        # A key that is a list; what nests deeper than the parser goes.
+        raise ValueError(f"no tables: {type(problem).__name__}") from None
 
 
 def _named(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:

@@ -27,6 +27,7 @@ from mcpagg_runtime.lists.catalogue import KINDS
 
 _CONFLICT = "\n<<<<<<< "
 REBUILD = "#   rebuild:  "
+_REMEDY = {FileNotFoundError: "compile it first", UnicodeDecodeError: "compile it anew"}
 
 # What a row of the launch table says of starting or reaching a server.
 LAUNCH = ("command", "args", "env", "env_file", "cwd", "url", "headers")
@@ -85,7 +86,7 @@ def _tables(text: str, name: str, root: Place) -> dict[str, Any]:
     """Return the tables of a text as JSON-like values; `name` is what its file is called."""
     # Of the data alone: what a merge has left in the header or the runtime does not matter.
     sections = cut(text)
-    with suppress(SyntaxError, ValueError):
+    with suppress(ValueError):
         if sections:
             tables: dict[str, Any] = _values(read_tables(sections.data, RECORDED))
             return tables
@@ -127,8 +128,7 @@ def _read(file: Path) -> str:
     except (OSError, UnicodeDecodeError) as problem:
         reason = getattr(problem, "strerror", None) or "it is not UTF-8"
         what = f"cannot be read: {reason}"
-        remedy = "compile it first" if isinstance(problem, FileNotFoundError) else ""
-        raise ConfigError(str(file), [Problem("", what, remedy)]) from None
+        raise ConfigError(str(file), [Problem("", what, _REMEDY.get(type(problem), ""))]) from None
 
 
 def _child(

@@ -44,6 +44,21 @@ class _Row(_Table):
     url: str = ""
     headers: dict[str, str] = {}
     masks: dict[str, _Mask] = {}
+    timeout: float | None = None
+    hide: list[str] = []
+    expose: list[str] | None = None
+    rename: dict[str, str] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_whole(cls, row: Any) -> Any:
+        """Refuse a row without what each of its transport has."""
+        if isinstance(row, dict):
+            is_local = row.get("transport", "stdio") == "stdio"
+            needed = ("command", "args", "env") if is_local else ("url", "headers")
+            if missing := [name for name in needed if name not in row]:
+                raise ValidationFault(f"has no {' and no '.join(missing)}")
+        return row
 
 
 class _Facts(_Table):

@@ -7,10 +7,9 @@ passes here is what a start finds.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from mcpagg.passes.config.places import Place, where
 from mcpagg.passes.environment.relocation import is_relative
@@ -18,10 +17,9 @@ from mcpagg.problems import EnvironmentFault, Problem
 from mcpagg.spec import LeftOut, ProxySpec, ServerSpec
 from mcpagg_runtime.launch.launch import (
     Launch,
+    Launches,
     Location,
     MissingVariables,
-    mentioned_by_all,
-    prepare,
 )
 from mcpagg_runtime.launch.platforms import WINDOWS
 from mcpagg_runtime.launch.urls import filled_url
@@ -55,13 +53,9 @@ def check_environment(
             allowed, or no server is left.
     """
     spec = settle_folders(spec)
-    rows = spec.rows
     judged = [server for server in spec.servers if asked is None or server.name in asked]
-    mentioned = mentioned_by_all(rows)
-    missing = {
-        server.name: _missing(server, rows, environ, spec.folder, minimal, mentioned)
-        for server in judged
-    }
+    launches = Launches(spec.rows, environ, str(spec.folder), minimal)
+    missing = {server.name: _missing(server, launches, spec.folder) for server in judged}
     problems = [problem for faults in missing.values() for problem in faults]
     ready = [server for server in judged if not missing[server.name]]
     is_any_left = ready or any(server.name in recorded for server in spec.servers)
@@ -110,24 +104,14 @@ def settle_folders(spec: ProxySpec) -> ProxySpec:
     return replace(spec, servers=tuple(servers))
 
 
-def _missing(
-    server: ServerSpec,
-    rows: Mapping[str, Mapping[str, Any]],
-    environ: Mapping[str, str],
-    folder: Path,
-    minimal: bool,
-    mentioned: set[str],
-) -> list[Problem]:
+def _missing(server: ServerSpec, launches: Launches, folder: Path) -> list[Problem]:
     """Return what a start of the server would not find."""
     # what starts no server needs none of it
     from mcpagg.passes.environment.programs import find_fault
 
     root = Place()
 
-    def prepared(rows: Mapping[str, Mapping[str, Any]], environ: Mapping[str, str]) -> Launch:
-        return prepare(server.name, rows, environ, str(folder), minimal, mentioned)
-
-    launch, unknown = _launch(server, rows, environ, folder, prepared, root)
+    launch, unknown = _launch(server, launches, folder, root)
     if server.transport != "stdio":
         return root.errors
     is_here = Location("cwd") in unknown or _report_folder(server, launch, root)
@@ -141,12 +125,7 @@ def _missing(
 
 
 def _launch(
-    server: ServerSpec,
-    rows: Mapping[str, Mapping[str, Any]],
-    environ: Mapping[str, str],
-    folder: Path,
-    prepared: Callable[[Mapping[str, Mapping[str, Any]], Mapping[str, str]], Launch],
-    root: Place,
+    server: ServerSpec, launches: Launches, folder: Path, root: Place
 ) -> tuple[Launch, set[Location]]:
     """Return what would be started, and the strings in it that cannot be resolved.
 
@@ -156,22 +135,29 @@ def _launch(
     unknown: set[Location] = set()
     while True:  # each turn has one missing thing less
         try:
-            return prepared(rows, environ), unknown
+            return launches.prepare(server.name), unknown
         except MissingVariables as problem:
             for location, variable in problem.missing:
-                if rows[server.name].get("env_file") or not server.env_file:
+                if launches.rows[server.name].get("env_file") or not server.env_file:
                     _report_missing(server, variable, root.of(server, location))
                 unknown.add(location)
-            environ = {**environ, **{variable: "" for _, variable in problem.missing}}
+            empty = {variable: "" for _, variable in problem.missing}
+            launches = launches.replaced({**launches.environ, **empty})
         except BadUrl as problem:
             if Location("url") not in unknown:
                 root.of(server, Location("url")).error(f"{problem}", "correct what is set")
             unknown.add(Location("url"))
-            rows = {**rows, server.name: {**rows[server.name], "url": ""}}
+            launches = _without(launches, server.name, "url")
         except (OSError, ValueError) as problem:
             if Location("env_file") not in unknown:
                 _report_env_file(server, folder, problem, root.of(server, Location("env_file")))
-            rows = {**rows, server.name: {**rows[server.name], "env_file": ""}}
+            launches = _without(launches, server.name, "env_file")
+
+
+def _without(launches: Launches, server: str, field: str) -> Launches:
+    """Return launches in which a field of a server's row is empty."""
+    row = {**launches.rows[server], field: ""}
+    return launches.replaced(launches.environ, {**launches.rows, server: row})
 
 
 def _report_env_file(server: ServerSpec, folder: Path, problem: Exception, at: Place) -> None:

@@ -118,7 +118,7 @@ def _leads_to(path: str, file: Path, environ: Mapping[str, str]) -> bool:
 
 def _rows(proxy: str) -> list[dict[str, Any]]:
     """Return the rows of an emitted file that start something; none if it cannot be read."""
-    with suppress(OSError, ValueError, SyntaxError, LookupError, AttributeError, TypeError):
+    with suppress(OSError, ValueError, LookupError, AttributeError, TypeError):
         sections = cut(Path(proxy).read_text("utf-8"))
         tables = read_tables(sections.data if sections else "", {"SERVERS"})
         return [row for row in loads(tables["SERVERS"]).values() if row.get("command")]

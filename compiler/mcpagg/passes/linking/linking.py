@@ -15,7 +15,7 @@ from mcpagg.problems import NameClash, Problem
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
 from mcpagg.spec import ProxySpec
 from mcpagg_runtime.lists.catalogue import KINDS, PROMPTS, RESOURCES, SKILLS, TEMPLATES, TOOLS, Kind
-from mcpagg_runtime.lists.listing import hides_address, offered
+from mcpagg_runtime.lists.listing import hides_address, is_offered
 from mcpagg_runtime.plan.addresses import Addresses, uris_of
 from mcpagg_runtime.plan.names import exposed_name, portable_names
 
@@ -118,7 +118,7 @@ def link(
         kind
         for server, by_kind in handed.items()
         for kind, uris in by_kind.items()
-        if any(addresses.told(uri, server) != uri for uri in uris)
+        if any(addresses.exposed_uri(uri, server) != uri for uri in uris)
     )
     linked = Linked(
         routes,
@@ -138,7 +138,7 @@ def _handed_out(child: ChildSnapshot, row: Mapping[str, Any]) -> dict[str, set[s
         kind.name: {
             uri
             for item in child.items(kind)
-            if kind is not TOOLS or offered(item["name"], row)
+            if kind is not TOOLS or is_offered(item["name"], row)
             for uri in uris_of(kind.name, item)
             if kind is TOOLS or not hides_address(uri, row)
         }
@@ -158,7 +158,7 @@ def _owners(
     owners: dict[str, tuple[str, str]] = {}
     for child in snapshot.children:
         for name in (item["name"] for item in child.items(kind)):
-            if kind is TOOLS and not offered(name, rows[child.name]):
+            if kind is TOOLS and not is_offered(name, rows[child.name]):
                 continue
             exposed = _exposed(child.name, name, rows[child.name], options)
             second = child.name, name
@@ -202,7 +202,7 @@ def _addresses(
         for address in dict.fromkeys(item[kind.key] for item in child.items(kind)):
             if hides_address(address, rows[child.name]):
                 continue
-            listed = addresses.told(address, child.name)
+            listed = addresses.exposed_uri(address, child.name)
             if listed != address:
                 owners[listed] = child.name, address
                 continue
@@ -220,7 +220,7 @@ def _skills(snapshot: Snapshot, addresses: Addresses) -> dict[str, Route]:
     routes: dict[str, Route] = {}
     for child in skilled:
         for uri in dict.fromkeys(item[SKILLS.key] for item in child.skills):
-            listed = addresses.told(uri, child.name)
+            listed = addresses.exposed_uri(uri, child.name)
             routes.setdefault(listed, (child.name, uri, listed))
     return routes
 
@@ -277,7 +277,7 @@ def _clash_remedy(
 
 def _nothing_left(path: str, child: ChildSnapshot, row: Mapping[str, Any]) -> list[Problem]:
     """Warn of filters that leave no tool; those that leave none of any server were named before."""
-    hidden = child.tools and not any(offered(tool["name"], row) for tool in child.tools)
+    hidden = child.tools and not any(is_offered(tool["name"], row) for tool in child.tools)
     if not hidden or row.get("expose") == [] or "*" in row.get("hide", ()):
         return []
     what = f"no tool is offered of it: the filters leave none of {len(child.tools)}"

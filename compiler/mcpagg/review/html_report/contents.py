@@ -21,7 +21,7 @@ from mcpagg.review.costs import listed_bytes
 from mcpagg.review.dry_run import without_credentials
 from mcpagg.review.html_report.changes import Changes, Key, changes_of, marks
 from mcpagg_runtime.lists.catalogue import KINDS, PROMPTS, TOOLS, Kind
-from mcpagg_runtime.lists.listing import offered
+from mcpagg_runtime.lists.listing import is_offered
 
 if TYPE_CHECKING:
     from mcpagg.compilation import Compilation
@@ -189,7 +189,7 @@ def _server(
         protocol=", ".join(child.protocols),
         launch=dict(_launch(row)),
         instructions=child.instructions or "",
-        withheld=tuple(t["name"] for t in child.tools if not offered(t["name"], row)),
+        withheld=tuple(t["name"] for t in child.tools if not is_offered(t["name"], row)),
         tools=tuple(entry for entry in entries if entry.kind == TOOLS.name),
         others=tuple(entry for entry in entries if entry.kind != TOOLS.name),
     )

@@ -16,7 +16,7 @@ from typing import Any
 
 from mcpagg.jsontext import escaped
 from mcpagg.review.lint.finding import KIND_OF, Hit, Offer, Surface, rule
-from mcpagg_runtime.lists.mending import WRONG, Unmendable, named, wrong
+from mcpagg_runtime.lists.mending import WRONG, Unmendable, described, find_mends
 from mcpagg_runtime.messages.protocol import MODERN_VERSION
 
 # Of `strict` functions, which the Responses API makes of all:
@@ -47,11 +47,11 @@ def refused_entry(offer: Offer, _: Surface) -> Iterator[Hit]:
     if kind is None:
         return
     try:
-        mends = wrong(kind, offer.value, offer.protocol == MODERN_VERSION)
+        mends = find_mends(kind, offer.value, offer.protocol == MODERN_VERSION)
     except Unmendable as problem:
         yield Hit(str(problem), f"has {WRONG}")
         return
-    for pointer, what, _done in named(offer.value, mends):
+    for pointer, what, _done in described(offer.value, mends):
         yield Hit(pointer, f"has {what}")
 
 
