@@ -131,7 +131,8 @@ class PendingCall:
             asking.connection.deliver(failure(asking.identifier, refusal))
         else:
             answer = completed(said, self._plan, asking.message.method or "")
-            asking.connection.deliver(result(asking.identifier, answer))
+            is_same = answer is said and message.id_text == asking.identifier
+            asking.connection.deliver(message if is_same else result(asking.identifier, answer))
         if asking.identifier:  # else its client may resume it
             asking.release()
 

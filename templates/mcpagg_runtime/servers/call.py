@@ -119,8 +119,9 @@ class Call:
     @property
     def is_ambiguous(self) -> bool:
         """Whether its `_meta`, or a member of that, stands twice."""
-        repeats = isinstance(self.client, ModernRequest) and self.client.repeats
-        return repeats or self._message.members["params"].stands_twice("_meta")
+        if isinstance(self.client, ModernRequest) and self.client.repeats:
+            return True
+        return self._message.members["params"].stands_twice("_meta")
 
     def extra(self) -> dict[str, str]:
         """Return {name: JSON text} of what its `_meta` has beside who asks and a progress token."""
