@@ -59,8 +59,8 @@ class Clients:
         self._connected[client] = None
 
     def disconnect(self, client: Client) -> None:
-        """Let a client go."""
-        del self._connected[client]
+        """Let a client go, if it is there."""
+        self._connected.pop(client, None)
 
     def watched(self, server: str, serves: Callable[[Client], bool]) -> list[str]:
         """Return its own URIs of the resources that a server tells those clients of, each once."""

@@ -135,8 +135,6 @@ class Router:
 
     def end(self, asking: Client) -> None:
         """Forget a request that was answered."""
-        if asking not in self.clients:
-            return
         self.clients.disconnect(asking)
         if asking.asked:
             for child in self._instances():
