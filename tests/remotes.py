@@ -89,8 +89,9 @@ class Request:
     def stream(self, *events: bytes | str, **headers: str) -> None:
         """Begin to answer with a stream of events; `drop` or returning ends it."""
         self._handler.close_connection = True
-        self._begin(200, "text/event-stream; charset=utf-8", {"Connection": "close", **headers})
-        self.send(*events)
+        with suppress(ConnectionError):  # of one that has hung up: see `wait_for_hangup`
+            self._begin(200, "text/event-stream; charset=utf-8", {"Connection": "close", **headers})
+            self.send(*events)
 
     def send(self, *events: bytes | str) -> None:
         """Go on with a stream: an event is its data, or the whole event as bytes."""

@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:e1a80738c902e3d9d356d24dc4da3cfd54365eed82dbde216f96cffdf0c191b6 (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
+#   runtime:  sha256:e04df63258dd584a9da0188fdf6378df20ce7321f038faf3d1922390b908c71d (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
 
 import sys
 
@@ -1242,7 +1242,7 @@ def main(tables, file):
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_e1a80738.stdio.stdio import run
+    from _mcpagg_e04df632.stdio.stdio import run
 
     run(tables, file, handover)
 
@@ -1315,8 +1315,8 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_e1a80738.plan.plan import Plan
-    from _mcpagg_e1a80738.tool.aggregator import aggregator_of
+    from _mcpagg_e04df632.plan.plan import Plan
+    from _mcpagg_e04df632.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -1656,7 +1656,7 @@ class Clients:
  def connect(self, client):
   self._connected[client] = None
  def disconnect(self, client):
-  del self._connected[client]
+  self._connected.pop(client, None)
  def watched(self, server, serves):
   watched = [one.watched.values() for one in self if one.watched and serves(one)]
   return list(dict.fromkeys([u for uris in watched for owner, u in uris if owner == server]))
@@ -4172,6 +4172,8 @@ CLIENT_METHODS = {
  "elicitation/create": "elicitation",
  "roots/list": "roots",
 }
+_BY_URI = ("resources", "templates", "skills")
+_BY_REFERENCE = ("prompts", "resources", "templates")
 
 class Method:
  __slots__ = ("asks", "cached", "capability", "kind", "lists", "member", "modern", "repeated")
@@ -4190,25 +4192,21 @@ class Method:
   self.capability = capability
   self.member = member
   self.kind = kind
-  self.lists = lists or (kind,)
+  self.lists = lists or (_BY_URI if member == "uri" else (kind,))
   self.asks = asks
   self.cached = cached
   self.repeated = repeated
   self.modern = modern
-_BY_URI = ("resources", "templates", "skills")
-_BY_REFERENCE = ("prompts", "resources", "templates")
 METHODS = {
  "tools/call": Method("tools", "name", "tools", asks=True, repeated=True),
  "prompts/get": Method("prompts", "name", "prompts", asks=True, repeated=True),
- "resources/read": Method(
-  "resources", "uri", lists=_BY_URI, asks=True, cached=True, repeated=True
- ),
- "resources/subscribe": Method("resources", "uri", lists=_BY_URI, modern=False),
- "resources/unsubscribe": Method("resources", "uri", lists=_BY_URI, modern=False),
+ "resources/read": Method("resources", "uri", asks=True, cached=True, repeated=True),
+ "resources/subscribe": Method("resources", "uri", modern=False),
+ "resources/unsubscribe": Method("resources", "uri", modern=False),
  "completion/complete": Method("completions", "ref", lists=_BY_REFERENCE),
  "logging/setLevel": Method("logging", modern=False),
  "skills/get": Method(SKILLS_EXTENSION, "uri", lists=("skills",), cached=True),
- "resources/directory/read": Method(SKILLS_EXTENSION, "uri", lists=_BY_URI),
+ "resources/directory/read": Method(SKILLS_EXTENSION, "uri"),
 }
 OTHER = Method("", modern=False)
 LISTEN = "subscriptions/listen"
@@ -4667,7 +4665,8 @@ class PendingCall:
    asking.connection.deliver(failure(asking.identifier, refusal))
   else:
    answer = completed(said, self._plan, asking.message.method or "")
-   asking.connection.deliver(result(asking.identifier, answer))
+   is_same = answer is said and message.id_text == asking.identifier
+   asking.connection.deliver(message if is_same else result(asking.identifier, answer))
   if asking.identifier:
    asking.release()
  def _failed(self, message):
@@ -4911,10 +4910,11 @@ def _visits(message):
  return [text[start:end] for value, start, end in found if type(value) is dict]
 """,
     "modern.results": r"""
-from ..messages.jsontext import Json, obj, rivals
+from ..messages.jsontext import Json, obj
 from ..messages.protocol import METHODS, OTHER, SERVER_KEY
 UNCACHED = {"ttlMs": "0", "cacheScope": '"private"'}
 _OURS = ("resultType", "inputRequests", "requestState", "_meta", *UNCACHED)
+_FOLDED = frozenset(map(str.casefold, _OURS))
 MODERN_MEMBERS = ("resultType", "ttlMs", "cacheScope")
 
 def completed(said, plan, method):
@@ -4932,7 +4932,8 @@ def completed(said, plan, method):
   add["_meta"] = plan.signature
  elif SERVER_KEY not in meta:
   add["_meta"] = Json(said.part("_meta")).owned({SERVER_KEY: plan.info}).text
- return said.owned(add, _OURS) if add or rivals(value, _OURS) else said
+ others = [name for name in value if name not in _OURS and name.casefold() in _FOLDED]
+ return said.owned(add, _OURS) if add or others else said
 
 def legacy_result(said, wraps):
  value = said.value
@@ -6773,8 +6774,6 @@ class Router:
   for child, call in self._calls_of(asking):
    self._dispatch.withdraw(call, child, lambda n: said.owned({"requestId": n}).text)
  def end(self, asking):
-  if asking not in self.clients:
-   return
   self.clients.disconnect(asking)
   if asking.asked:
    for child in self._instances():
@@ -7222,8 +7221,9 @@ class Call:
    self.deadline = min(now + self._limit, self._latest)
  @property
  def is_ambiguous(self):
-  repeats = isinstance(self.client, ModernRequest) and self.client.repeats
-  return repeats or self._message.members["params"].stands_twice("_meta")
+  if isinstance(self.client, ModernRequest) and self.client.repeats:
+   return True
+  return self._message.members["params"].stands_twice("_meta")
  def extra(self):
   if self.client.is_modern:
    return self.client.extra
@@ -10273,7 +10273,8 @@ NOT_MEANT = (
 )
 STATUSES = (
  "exit status: 0 done; 1 the call failed, --check found a difference, or --verify no approval; "
- "2 the command line, or a file, cannot be used; 3 a variable is not set"
+ "2 the command line, or a file, cannot be used; 3 a variable is not set; 70 a fault of its own,"
+ " or a table that was edited cannot be read"
 )
 
 def run_command(plan, folder, arguments, handover):
@@ -10800,7 +10801,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_e1a80738", RUNTIME, globals())
+embed("_mcpagg_e04df632", RUNTIME, globals())
 
 PLAN = {
     "name": "mcp",

@@ -63,6 +63,9 @@ OTHER_VERSIONS = {"_sha2", "_sha256"}
 SLOW = {"argparse", "asyncio", "dataclasses", "enum", "json", "os", "re", "subprocess", "threading"}
 """Standard modules that take longer to import than all else that a start does."""
 
+LARGE = {"argparse", "asyncio", "hashlib", "http", "shutil", "ssl", "tempfile", "urllib"}
+"""Standard modules that take more memory than the proxy of local servers has to spare."""
+
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
@@ -118,9 +121,9 @@ def test_the_runtime_imports_only_the_standard_library(name: str) -> None:
     assert foreign == []
 
 
-def reached(*, top: bool) -> set[str]:
+def reached(*, top: bool, first: str = "start.main") -> set[str]:
     """Return what the first module brings along, with `top` before anything is asked of it."""
-    found, todo = {"start.main"}, ["start.main"]
+    found, todo = {first}, [first]
     while todo:
         for _, module in imports(MODULES[todo.pop()], top=top):
             name = own(module)
@@ -150,6 +153,12 @@ def test_a_module_of_the_core_does_no_io(name: str) -> None:
     for line, module in imports(MODULES[name]):
         assert module.split(".")[0] not in DOORS, f"{name}:{line} imports {module}"
         assert own(module) not in WITH_IO, f"{name}:{line} imports {module}"
+
+
+@pytest.mark.parametrize("name", sorted(reached(top=True, first="stdio.engine")))
+def test_a_module_that_serves_local_servers_imports_nothing_large(name: str) -> None:
+    found = {module.split(".")[0] for _, module in imports(MODULES[name], top=True)}
+    assert not found & LARGE
 
 
 @pytest.mark.parametrize("name", AT_A_START)

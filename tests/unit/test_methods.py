@@ -129,6 +129,11 @@ def test_each_row_of_the_table_of_methods_is_consistent() -> None:
         assert (row.member == "name") == (row.kind in kinds) == bool(row.kind), method
         assert not (row.asks or row.cached or row.repeated) or row.modern, method
         assert not row.repeated or row.member in ("name", "uri"), method
+        assert not row.member or {*row.lists} <= kinds, method
+
+
+def test_a_row_by_uri_is_refused_for_what_is_withheld_of_any_list() -> None:
+    assert Method("resources", "uri").lists == ("resources", "templates", "skills")
 
 
 @pytest.mark.parametrize("policy", ["live", "warn", "refuse"])

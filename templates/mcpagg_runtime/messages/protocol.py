@@ -55,6 +55,10 @@ CLIENT_METHODS = {
     "roots/list": "roots",
 }
 
+# What a URI may be of.
+_BY_URI = ("resources", "templates", "skills")
+_BY_REFERENCE = ("prompts", "resources", "templates")
+
 
 class Method:
     """What a method is that clients call and servers answer; METHODS has one row for each.
@@ -62,10 +66,10 @@ class Method:
     `capability` is what some server must have declared for it. `member` is the member of params
     that says what it is for, by which it is routed: "name", "uri", "ref", or "" for none; `kind`
     is the name of the list (see KINDS) that a "name" is looked up in, and `lists` are those whose
-    withheld items it is refused for: that one, if there is no more to say. `asks` says whether a
-    modern client may be asked for input before the result, `cached` whether a modern result has
-    cache hints, `repeated` whether a header of HTTP repeats `member`, and `modern` whether the
-    modern revision has the method.
+    withheld items it is refused for: by default that one, or all that a URI may be of. `asks` says
+    whether a modern client may be asked for input before the result, `cached` whether a modern
+    result has cache hints, `repeated` whether a header of HTTP repeats `member`, and `modern`
+    whether the modern revision has the method.
     """
 
     __slots__ = ("asks", "cached", "capability", "kind", "lists", "member", "modern", "repeated")
@@ -85,29 +89,23 @@ class Method:
         self.capability = capability
         self.member = member
         self.kind = kind
-        self.lists = lists or (kind,)
+        self.lists = lists or (_BY_URI if member == "uri" else (kind,))
         self.asks = asks
         self.cached = cached
         self.repeated = repeated
         self.modern = modern
 
 
-# What a URI may be of.
-_BY_URI = ("resources", "templates", "skills")
-_BY_REFERENCE = ("prompts", "resources", "templates")
-
 METHODS = {
     "tools/call": Method("tools", "name", "tools", asks=True, repeated=True),
     "prompts/get": Method("prompts", "name", "prompts", asks=True, repeated=True),
-    "resources/read": Method(
-        "resources", "uri", lists=_BY_URI, asks=True, cached=True, repeated=True
-    ),
-    "resources/subscribe": Method("resources", "uri", lists=_BY_URI, modern=False),
-    "resources/unsubscribe": Method("resources", "uri", lists=_BY_URI, modern=False),
+    "resources/read": Method("resources", "uri", asks=True, cached=True, repeated=True),
+    "resources/subscribe": Method("resources", "uri", modern=False),
+    "resources/unsubscribe": Method("resources", "uri", modern=False),
     "completion/complete": Method("completions", "ref", lists=_BY_REFERENCE),
     "logging/setLevel": Method("logging", modern=False),
     "skills/get": Method(SKILLS_EXTENSION, "uri", lists=("skills",), cached=True),
-    "resources/directory/read": Method(SKILLS_EXTENSION, "uri", lists=_BY_URI),
+    "resources/directory/read": Method(SKILLS_EXTENSION, "uri"),
 }
 OTHER = Method("", modern=False)  # what every method is that has no row
 LISTEN = "subscriptions/listen"

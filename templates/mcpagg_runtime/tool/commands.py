@@ -39,7 +39,8 @@ NOT_MEANT = (
 )
 STATUSES = (
     "exit status: 0 done; 1 the call failed, --check found a difference, or --verify no approval; "
-    "2 the command line, or a file, cannot be used; 3 a variable is not set"
+    "2 the command line, or a file, cannot be used; 3 a variable is not set; 70 a fault of its own,"
+    " or a table that was edited cannot be read"
 )
 
 
