@@ -15,8 +15,8 @@ from mcpagg_runtime.messages.protocol import (
     OTHER,
 )
 from mcpagg_runtime.plan.names import prefix_of
+from mcpagg_runtime.servers.call import Call
 from mcpagg_runtime.servers.calls import tool_not_found, tool_of_nobody
-from mcpagg_runtime.servers.connection import Call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -144,7 +144,8 @@ class NameRouting:
             if not self._dispatch.refuse_withheld(client, message, name):
                 self._call_by_own_name(client, message, catalogue.kind, name)
         elif item.server:
-            self._send(client, message, name, item)
+            call = Call(client, message, name, ("name",), item.original)
+            self._dispatch.send(call, [self._children[item.server]])
         else:
             self._call_subtool(client, message, item)
 
