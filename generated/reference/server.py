@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:e04df63258dd584a9da0188fdf6378df20ce7321f038faf3d1922390b908c71d (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
+#   runtime:  sha256:60ddc38f3713c6f984f282c6dee6989d5a4db676aa281766a02dda6cebef32d2 (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
 
 import sys
 
@@ -1242,7 +1242,7 @@ def main(tables, file):
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_e04df632.stdio.stdio import run
+    from _mcpagg_60ddc38f.stdio.stdio import run
 
     run(tables, file, handover)
 
@@ -1315,8 +1315,8 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_e04df632.plan.plan import Plan
-    from _mcpagg_e04df632.tool.aggregator import aggregator_of
+    from _mcpagg_60ddc38f.plan.plan import Plan
+    from _mcpagg_60ddc38f.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -8827,8 +8827,8 @@ class ServerRequests:
   if self.first_calls.holds_back(call, now):
    return True
   if self.held:
-   in_hand = self._connection.calls.values()
-   return party not in {one.client.party for one in in_hand}
+   in_flight = self._connection.calls.values()
+   return party not in {one.client.party for one in in_flight}
   in_calls = [one for one in self.open.pending if one.message.method in ASKED_IN_CALLS]
   foreign = [one for one in in_calls if one.client.party is not party]
   self.open.limit(foreign, now)
@@ -10801,7 +10801,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_e04df632", RUNTIME, globals())
+embed("_mcpagg_60ddc38f", RUNTIME, globals())
 
 PLAN = {
     "name": "mcp",
