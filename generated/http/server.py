@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py --name http --serve stdio,http
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:1468fa550cdf8daa4dc0b4ce95ed973a7d76a4a4e68495166aa9e60b0cd897d9 (mcpagg 0.1.0; without launch.urls, remote, routing.composite, servers.masking)
+#   runtime:  sha256:ac2520e9e6e05a066f5be687dd3ab505fdc86619d5c16ef85c794e67bc278d23 (mcpagg 0.1.0; without launch.urls, remote, routing.composite, servers.masking)
 
 import sys
 
@@ -471,7 +471,7 @@ def main(tables, file):
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_1468fa55.stdio.running import run
+    from _mcpagg_ac2520e9.stdio.running import run
 
     run(tables, file, handover)
 
@@ -544,8 +544,8 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_1468fa55.plan.plan import Plan
-    from _mcpagg_1468fa55.tool.aggregator import aggregator_of
+    from _mcpagg_ac2520e9.plan.plan import Plan
+    from _mcpagg_ac2520e9.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -8340,8 +8340,7 @@ class Child:
    from ..servers.masking import Masks
    masked = Masks(self.row["masks"], masks)
   self.connection.open(port, masked)
-  hello = self.lifecycle.introduction()
-  self.connection.port.introduce(hello, self._shake_hands)
+  self.connection.port.introduce(self.lifecycle.introduction(), self._shake_hands)
  def _shake_hands(self, answer):
   if self.lifecycle.refused(answer):
    return
@@ -11605,7 +11604,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_1468fa55", RUNTIME, globals())
+embed("_mcpagg_ac2520e9", RUNTIME, globals())
 
 PLAN = {
     "name": "http",
@@ -11623,7 +11622,7 @@ PLAN = {
 
 async def app(scope, receive, send):
     """The ASGI application, for `uvicorn server:app` and its like."""
-    from _mcpagg_1468fa55.http.app import serve_asgi
+    from _mcpagg_ac2520e9.http.app import serve_asgi
 
     await serve_asgi(PLAN, __file__, scope, receive, send)
 
