@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:60ddc38f3713c6f984f282c6dee6989d5a4db676aa281766a02dda6cebef32d2 (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
+#   runtime:  sha256:776952c569734c6961730565f30eb37dc53715c08aa4dec46a928ee55bea6a52 (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
 
 import sys
 
@@ -1242,7 +1242,7 @@ def main(tables, file):
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_60ddc38f.stdio.stdio import run
+    from _mcpagg_776952c5.stdio.running import run
 
     run(tables, file, handover)
 
@@ -1315,8 +1315,8 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_60ddc38f.plan.plan import Plan
-    from _mcpagg_60ddc38f.tool.aggregator import aggregator_of
+    from _mcpagg_776952c5.plan.plan import Plan
+    from _mcpagg_776952c5.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -3581,6 +3581,30 @@ def _items(result, member):
  value = result.get(member)
  return [item for item in value if type(item) is dict] if type(value) is list else []
 """,
+    "messages.ambiguity": r"""
+from ..messages.jsontext import Json, rivals
+from ..messages.protocol import ENVELOPE, METHODS, OTHER
+_OF_META = ("progressToken", *ENVELOPE)
+_OF_REFERENCE = ("type", "name", "uri")
+
+def ambiguity(message):
+ member = METHODS.get(message.method or "", OTHER).member
+ meta = message.params.get("_meta")
+ twice = rivals(message.params, ("_meta",))
+ twice += rivals(meta, _OF_META) if type(meta) is dict else []
+ if twice:
+  return f"{twice[0]} in params is another member's name, but for its case"
+ if not member or not message.params:
+  return ""
+ params = message.members["params"]
+ if params.stands_twice(member):
+  return f"{member} stands more than once in params"
+ if member == "ref" and type(message.params.get("ref")) is dict:
+  reference = Json(params.part("ref"))
+  twice = [name for name in _OF_REFERENCE if reference.stands_twice(name)]
+  return f"{twice[0]} stands more than once in params" if twice else ""
+ return ""
+""",
     "messages.jsontext": r"""
 import json.decoder
 from ..start.values import (
@@ -4577,6 +4601,7 @@ def _introduction(said):
 from ..clients.client import ModernRequest
 from ..clients.clients import attributed
 from ..lists.differences import same
+from ..messages.ambiguity import ambiguity
 from ..messages.jsontext import Json, Malformed, edited, elements, obj, parse, place_of
 from ..messages.message import Message, error, failure, result
 from ..messages.protocol import (
@@ -4597,7 +4622,6 @@ from ..messages.protocol import (
 )
 from ..modern.results import completed
 from ..modern.subscriptions import Subscription, subscription
-from ..routing.routing import ambiguity
 from ..servers.calls import tool_not_found, tool_of_nobody
 from ..servers.effects import FOREVER
 from ..start.values import quote
@@ -6690,6 +6714,7 @@ def _tells_of_resources(child):
     "routing.router": r"""
 from ..clients.clients import Clients
 from ..lists.uris import UriOwners
+from ..messages.ambiguity import ambiguity
 from ..messages.jsontext import Json, Malformed, NotAnObject, obj
 from ..messages.message import error, failure, is_id, notification, result
 from ..messages.protocol import (
@@ -6707,7 +6732,7 @@ from ..messages.protocol import (
  ROOTS_CHANGED,
 )
 from ..routing.resources import ResourceRouting
-from ..routing.routing import NameRouting, ambiguity
+from ..routing.routing import NameRouting
 from ..servers.call import Call
 from ..servers.instances import Instances, admit
 
@@ -6904,20 +6929,15 @@ class Router:
 """,
     "routing.routing": r"""
 from ..lists.catalogue import TOOLS, Item, Kind
-from ..messages.jsontext import Json, rivals
 from ..messages.message import error, failure, result
 from ..messages.protocol import (
- ENVELOPE,
  INVALID_PARAMS,
  METHOD_NOT_FOUND,
  METHODS,
- OTHER,
 )
 from ..plan.names import prefix_of
 from ..servers.call import Call
 from ..servers.calls import tool_not_found, tool_of_nobody
-_OF_META = ("progressToken", *ENVELOPE)
-_OF_REFERENCE = ("type", "name", "uri")
 
 class CompletionCall(Call):
  __slots__ = ()
@@ -7067,24 +7087,6 @@ def _unknown(kind):
  if kind is TOOLS:
   return "Tool name must be prefixed with server key"
  return f"{kind.name[:-1].capitalize()} not found"
-
-def ambiguity(message):
- member = METHODS.get(message.method or "", OTHER).member
- meta = message.params.get("_meta")
- twice = rivals(message.params, ("_meta",))
- twice += rivals(meta, _OF_META) if type(meta) is dict else []
- if twice:
-  return f"{twice[0]} in params is another member's name, but for its case"
- if not member or not message.params:
-  return ""
- params = message.members["params"]
- if params.stands_twice(member):
-  return f"{member} stands more than once in params"
- if member == "ref" and type(message.params.get("ref")) is dict:
-  reference = Json(params.part("ref"))
-  twice = [name for name in _OF_REFERENCE if reference.stands_twice(name)]
-  return f"{twice[0]} stands more than once in params" if twice else ""
- return ""
 """,
     "servers.attribution": r"""
 from ..servers.effects import FOREVER
@@ -7544,8 +7546,7 @@ class Child:
    from ..servers.masking import Masks
    masked = Masks(self.row["masks"], masks)
   self.connection.open(port, masked)
-  hello = self.lifecycle.introduction()
-  self.connection.port.introduce(hello, self._shake_hands)
+  self.connection.port.introduce(self.lifecycle.introduction(), self._shake_hands)
  def _shake_hands(self, answer):
   if self.lifecycle.refused(answer):
    return
@@ -9418,6 +9419,37 @@ def open_to_append(path):
  descriptor = open_osfhandle(handle, _WRITE_ONLY)
  return descriptor
 """,
+    "stdio.running": r"""
+import os
+import sys
+from ..launch.platforms import own_folder
+from ..messages.printable import where
+from ..plan.plan import PLAIN, Plan, unreadable
+from ..start.handover import LOG_DIRECTORY
+from ..stdio.standard import open_standard_files, print_error
+from ..stdio.stdio import INPUT_UNREADABLE, Stdio
+INTERNAL_FAULT = 70
+
+def run(tables, file, handover):
+ folder = own_folder(file)
+ open_standard_files()
+ try:
+  plan = Plan(tables)
+  if len(sys.argv) > 1 or os.environ.get(LOG_DIRECTORY):
+   from ..tool.commands import run_command
+   status = run_command(plan, folder, sys.argv[1:], handover)
+  else:
+   status = Stdio(plan, folder).run(handover)
+ except OSError as problem:
+  print_error(f"{file}: {problem.strerror or type(problem).__name__}")
+  status = INPUT_UNREADABLE
+ except Exception as fault:
+  texts = {name: text for name, text in tables.items() if name not in PLAIN}
+  what = unreadable("PLAN", texts) or f"internal fault: {where(fault)}"
+  print_error(f"{file}: {what}; if the file was edited, compile it anew")
+  status = INTERNAL_FAULT
+ os._exit(status)
+""",
     "stdio.standard": r"""
 import os
 from ..launch.secrecy import shown
@@ -9444,7 +9476,6 @@ from ..clients.answers import Answers, answer_line
 from ..clients.client import Client
 from ..clients.profiles import choose
 from ..launch.needs import missing_variables, recursion_fault
-from ..launch.platforms import own_folder
 from ..messages.message import (
  MAXIMUM_LINE_BYTES,
  Lines,
@@ -9454,9 +9485,8 @@ from ..messages.message import (
  failure,
  read_message,
 )
-from ..messages.printable import where
 from ..messages.protocol import INVALID_REQUEST
-from ..plan.plan import PLAIN, Plan, unreadable
+from ..plan.plan import Plan
 from ..processes.memory import keep_memory
 from ..processes.polling import (
  POLLIN,
@@ -9470,15 +9500,14 @@ from ..processes.polling import (
 )
 from ..processes.threads import SIGNAL_SECONDS
 from ..processes.writer import Writer
-from ..start.handover import ABOVE, ENDING, HEAD_START_SECONDS, LOG_DIRECTORY
-from ..stdio.standard import open_standard_files, print_error
+from ..start.handover import ABOVE, ENDING, HEAD_START_SECONDS
+from ..stdio.standard import print_error
 from ..stdio.windows_input import ThreadedInput
 DRAIN_SECONDS = 5.0
 FLUSH_SECONDS = 1.0
 INPUT_UNREADABLE = 2
 STARTED_BY_ITSELF = 2
 MISSING_VARIABLE = 3
-INTERNAL_FAULT = 70
 
 class Stdio:
  def __init__(self, plan, folder, log=None):
@@ -9659,26 +9688,6 @@ def _protocol_output():
   except OSError:
    pass
  return Writer(os.dup(1), private=False)
-
-def run(tables, file, handover):
- folder = own_folder(file)
- open_standard_files()
- try:
-  plan = Plan(tables)
-  if len(sys.argv) > 1 or os.environ.get(LOG_DIRECTORY):
-   from ..tool.commands import run_command
-   status = run_command(plan, folder, sys.argv[1:], handover)
-  else:
-   status = Stdio(plan, folder).run(handover)
- except OSError as problem:
-  print_error(f"{file}: {problem.strerror or type(problem).__name__}")
-  status = INPUT_UNREADABLE
- except Exception as fault:
-  texts = {name: text for name, text in tables.items() if name not in PLAIN}
-  what = unreadable("PLAN", texts) or f"internal fault: {where(fault)}"
-  print_error(f"{file}: {what}; if the file was edited, compile it anew")
-  status = INTERNAL_FAULT
- os._exit(status)
 """,
     "stdio.supervisor": r"""
 import os
@@ -10801,7 +10810,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_60ddc38f", RUNTIME, globals())
+embed("_mcpagg_776952c5", RUNTIME, globals())
 
 PLAN = {
     "name": "mcp",

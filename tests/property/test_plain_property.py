@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpagg_runtime.clients.client import Client
+from mcpagg_runtime.messages.ambiguity import ambiguity
 from mcpagg_runtime.messages.jsontext import Malformed
 from mcpagg_runtime.messages.message import Message, decode, read_message
 from mcpagg_runtime.messages.reading import read_line
-from mcpagg_runtime.routing.routing import ambiguity
 from mcpagg_runtime.servers.call import Call
 
 # --- Lines ------------------------------------------------------------------------------------

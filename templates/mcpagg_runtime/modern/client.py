@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.clients.client import ModernRequest
 from mcpagg_runtime.clients.clients import attributed
 from mcpagg_runtime.lists.differences import same
+from mcpagg_runtime.messages.ambiguity import ambiguity
 from mcpagg_runtime.messages.jsontext import Json, Malformed, edited, elements, obj, parse, place_of
 from mcpagg_runtime.messages.message import Message, error, failure, result
 from mcpagg_runtime.messages.protocol import (
@@ -32,7 +33,6 @@ from mcpagg_runtime.messages.protocol import (
 )
 from mcpagg_runtime.modern.results import completed
 from mcpagg_runtime.modern.subscriptions import Subscription, subscription
-from mcpagg_runtime.routing.routing import ambiguity
 from mcpagg_runtime.servers.calls import tool_not_found, tool_of_nobody
 from mcpagg_runtime.servers.effects import FOREVER
 from mcpagg_runtime.start.values import quote

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.clients.clients import Clients
 from mcpagg_runtime.lists.uris import UriOwners
+from mcpagg_runtime.messages.ambiguity import ambiguity
 from mcpagg_runtime.messages.jsontext import Json, Malformed, NotAnObject, obj
 from mcpagg_runtime.messages.message import error, failure, is_id, notification, result
 from mcpagg_runtime.messages.protocol import (
@@ -27,7 +28,7 @@ from mcpagg_runtime.messages.protocol import (
     ROOTS_CHANGED,
 )
 from mcpagg_runtime.routing.resources import ResourceRouting
-from mcpagg_runtime.routing.routing import NameRouting, ambiguity
+from mcpagg_runtime.routing.routing import NameRouting
 from mcpagg_runtime.servers.call import Call
 from mcpagg_runtime.servers.instances import Instances, admit
 

@@ -99,8 +99,7 @@ class Child:
 
             masked = Masks(self.row["masks"], masks)
         self.connection.open(port, masked)
-        hello = self.lifecycle.introduction()
-        self.connection.port.introduce(hello, self._shake_hands)
+        self.connection.port.introduce(self.lifecycle.introduction(), self._shake_hands)
 
     def _shake_hands(self, answer: Message) -> None:
         """It has answered the handshake: send what waited, and read what it offers."""
