@@ -110,6 +110,7 @@ SUBTOOL = {"a": {"tools": [{"name": "x", "desc": "d"}]}}
     ("more", "refused"),
     [
         ({"envVars": [{"name": "K", "expnd": True}]}, "envVars[0].expnd: is not understood; did"),
+        ({"mcpagg": []}, 'mcpagg: expected an object, found a list; write {"profiles": '),
         ({"envVars": {"K": "1"}}, "envVars: expected a list, found an object"),
         ({"envVars": ["K"]}, "envVars[0]: expected an object, found a string"),
         ({"serverTransport": {"type": "sse", "prot": 1}}, "serverTransport.prot: is not under"),

@@ -45,7 +45,8 @@ def read_entry(
 ) -> ServerSpec | None:
     """Return the server that entry `name` describes, or None after an error at its place."""
     if not isinstance(value, dict):
-        place.error(f"expected an object with `command` or `url`, found {kind(value)}")
+        what = f"expected an object with `command` or `url`, found {kind(value)}"
+        place.error(what, 'write {"command": …}')
         return None
     before = len(place.errors)
     entry = _Entry(dialect)

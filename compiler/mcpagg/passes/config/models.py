@@ -50,12 +50,15 @@ class _Schema(GenerateJsonSchema):
         return {key: value for key, value in result.items() if (key, value) != ("default", None)}
 
 
+_COMMENTED: dict[str, Any] = {"patternProperties": {f"^({'|'.join(COMMENTS)})": {}}}
+
+
 class _Closed(BaseModel):
     model_config = ConfigDict(
         strict=True,
         extra="forbid",
         defer_build=True,
-        json_schema_extra={"patternProperties": {f"^({'|'.join(COMMENTS)})": {}}},
+        json_schema_extra=_COMMENTED,
     )
 
 
@@ -171,6 +174,13 @@ class Overlay(_Closed):
 
 class Own(_Closed):
     """Subsets of the tools, and reviewed texts for them."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            **_COMMENTED,
+            "examples": [{"profiles": {"sales": {"expose": ["db:query"]}}}],
+        }
+    )
 
     profiles: dict[ProfileName, Profile] | None = Field(
         None,
