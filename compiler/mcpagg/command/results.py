@@ -39,6 +39,10 @@ FRAMEWORK_HINT = (
 HAS_CRLF = (
     "has CRLF line ends, compared as LF; `{} text eol=lf` in .gitattributes keeps them as written"
 )
+MOVE_FIRST = (
+    "Before you paste into the config that was compiled, move the entries that are there to another"
+    " file, and compile that one from then on: a config that starts its own proxy is refused"
+)
 ONE_NAME = "give -o, --report and --sbom one each"
 SBOM_INSTALL = "pip install cyclonedx-python-lib"
 OTHER_MANIFEST = "has another manifest"
@@ -215,4 +219,6 @@ def _client_entry(file: Path, result: Compilation, run: Run) -> Iterator[str]:
     owner = client_of(config)
     client = run.client or owner or spec.client
     place = str(config) if owner and owner == client else ""  # several may read it, in one's form
+    if place:
+        yield MOVE_FIRST
     yield from to_paste(start, client, place, os.environ)
