@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:3a5a6624e0c80bbe660b8b4167416b0daad036c7bc556e341d82a7c0d91bbc35 (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
+#   runtime:  sha256:ac2520e9e6e05a066f5be687dd3ab505fdc86619d5c16ef85c794e67bc278d23 (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
 
 import sys
 
@@ -1242,7 +1242,7 @@ def main(tables, file):
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_3a5a6624.stdio.stdio import run
+    from _mcpagg_ac2520e9.stdio.running import run
 
     run(tables, file, handover)
 
@@ -1315,8 +1315,8 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_3a5a6624.plan.plan import Plan
-    from _mcpagg_3a5a6624.tool.aggregator import aggregator_of
+    from _mcpagg_ac2520e9.plan.plan import Plan
+    from _mcpagg_ac2520e9.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -1466,10 +1466,11 @@ def answer_line(answers, client, line):
  return answers.answer(client, message)
 """,
     "clients.client": r"""
-from ..messages.jsontext import members, obj
+from ..messages.jsontext import members, obj, read_members
 from ..messages.message import Message, error
 from ..messages.protocol import (
  CAPABILITIES_KEY,
+ ENVELOPE,
  INFO_KEY,
  INVALID_PARAMS,
  LEGACY,
@@ -1483,15 +1484,15 @@ from ..messages.protocol import (
 from ..start.greeting import (
  LEGACY_VERSIONS,
  RELAYED,
- is_capable,
  negotiated_version,
  spelling_for,
 )
 from ..start.values import quote
+LONGEST_ENVELOPE = 1 << 12
 
 class Client:
  __slots__ = (
-  "_last_id",
+  "asked",
   "audience",
   "capabilities",
   "capable",
@@ -1499,15 +1500,17 @@ class Client:
   "deliver",
   "era",
   "extensions",
+  "extra",
   "info",
   "initialized",
+  "latest",
   "level",
   "may_answer",
   "name",
   "names",
   "party",
-  "spelling",
   "starter",
+  "token",
   "version",
   "watched",
  )
@@ -1520,7 +1523,6 @@ class Client:
   self.capabilities = {}
   self.capable = False
   self.extensions = ""
-  self.spelling = spelling_for(names, None)
   self.initialized = False
   self.level = ""
   self.connection = self
@@ -1530,11 +1532,17 @@ class Client:
   self.starter = None
   self.may_answer = True
   self.watched = {}
-  self._last_id = 0
+  self.token = ""
+  self.extra = {}
+  self.latest = None
+  self.asked = 0
   self.deliver = _lost
+ @property
+ def spelling(self):
+  return spelling_for(self.names, self.name)
  def mint(self):
-  self._last_id += 1
-  return self._last_id
+  self.asked += 1
+  return self.asked
  def shake_hands(self):
   self.initialized = True
   self.starter = self
@@ -1545,23 +1553,22 @@ class Client:
   self._present(text, given.get("clientInfo"), given.get("capabilities"))
  def _present(self, text, info, declared):
   self.name, self.info, self.extensions, self.capabilities = "", "", "", {}
-  self.capable = declared is not None and is_capable(declared[0])
   if info is not None and type(info[0]) is dict:
    self.info = text[info[1] : info[2]]
    name = info[0].get("name")
    self.name = name if type(name) is str else ""
-  if declared is not None and type(declared[0]) is dict:
+  if declared is not None and declared[0] and type(declared[0]) is dict:
    found, _ = members(text, declared[1])
    objects = {name: text[a:b] for name, (v, a, b) in found.items() if type(v) is dict}
    self.capabilities = {name: objects[name] for name in RELAYED if name in objects}
    self.extensions = objects.get("extensions", "")
-  self.spelling = spelling_for(self.names, self.name)
+  self.capable = bool(self.capabilities or self.extensions)
 
 def _lost(message):
  pass
 
 class ModernRequest(Client):
- __slots__ = ("declared", "fault", "identifier", "message", "token")
+ __slots__ = ("declared", "fault", "identifier", "message", "meta", "repeats")
  is_modern = True
  def __init__(self, client, message):
   super().__init__(client.names)
@@ -1571,22 +1578,40 @@ class ModernRequest(Client):
  def resume(self, client, message):
   self.connection = client
   self.party = self if client.audience is not None else client
-  text = message.json("params").part("_meta")
-  meta, _ = members(text)
   self.message = message
   self.identifier = message.id_text
-  self.token = _text(text, meta, "progressToken")
-  self._present(text, meta.get(INFO_KEY), meta.get(CAPABILITIES_KEY))
-  self.declared = _text(text, meta, CAPABILITIES_KEY)
-  level = meta[LEVEL_KEY][0] if LEVEL_KEY in meta else ""
+  meta = message.members["params"].part("_meta")
+  if client.latest is None or client.latest[0] != meta:
+   self._read(message.params["_meta"], meta)
+   said = (meta, self.repeats, self.fault, self.token, self.extra, self.level)
+   who = (self.name, self.info, self.declared, self.extensions)
+   able = (self.capabilities, self.capable)
+   client.latest = (*said, *who, *able) if len(meta) < LONGEST_ENVELOPE else None
+   return
+  self.meta, self.repeats, self.fault, self.token, self.extra, self.level = client.latest[:6]
+  self.name, self.info, self.declared, self.extensions = client.latest[6:10]
+  self.capabilities, self.capable = client.latest[10:]
+ def _read(self, value, text):
+  self.meta = text
+  found = {}
+  names = []
+  read_members(text, 0, found, names)
+  self.repeats = len(names) > len(found)
+  self._present(text, found.get(INFO_KEY), found.get(CAPABILITIES_KEY))
+  said = {name: text[start:end] for name, (v, start, end) in found.items() if v is not None}
+  self.declared = said.get(CAPABILITIES_KEY, "")
+  self.token = said.get("progressToken", "")
+  self.extra = extra_of(text, found)
+  level = value.get(LEVEL_KEY)
   self.level = level if type(level) is str else ""
-  self.fault = _fault({name: value for name, (value, _, _) in meta.items()})
+  self.fault = _fault(value)
  def release(self):
   self.message = _RELEASED
 _RELEASED = Message({})
 
-def _text(text, found, name):
- return text[slice(*found[name][1:])] if name in found and found[name][0] is not None else ""
+def extra_of(text, meta):
+ ours = (*ENVELOPE, "progressToken")
+ return {name: text[start:end] for name, (_, start, end) in meta.items() if name not in ours}
 
 def _fault(meta):
  version = meta.get(VERSION_KEY)
@@ -1631,7 +1656,7 @@ class Clients:
  def connect(self, client):
   self._connected[client] = None
  def disconnect(self, client):
-  del self._connected[client]
+  self._connected.pop(client, None)
  def watched(self, server, serves):
   watched = [one.watched.values() for one in self if one.watched and serves(one)]
   return list(dict.fromkeys([u for uris in watched for owner, u in uris if owner == server]))
@@ -1746,9 +1771,11 @@ def relayed(client):
  return obj({**client.capabilities, **extensions})
 
 def able(client):
- if isinstance(client, ModernRequest):
-  return edited(client.declared, add=_passing_extensions(client))
- return relayed(client)
+ if not isinstance(client, ModernRequest):
+  return relayed(client)
+ if not client.extensions:
+  return client.declared
+ return edited(client.declared, add=_passing_extensions(client))
 
 def _passing_extensions(client):
  if not client.extensions:
@@ -3554,6 +3581,30 @@ def _items(result, member):
  value = result.get(member)
  return [item for item in value if type(item) is dict] if type(value) is list else []
 """,
+    "messages.ambiguity": r"""
+from ..messages.jsontext import Json, rivals
+from ..messages.protocol import ENVELOPE, METHODS, OTHER
+_OF_META = ("progressToken", *ENVELOPE)
+_OF_REFERENCE = ("type", "name", "uri")
+
+def ambiguity(message):
+ member = METHODS.get(message.method or "", OTHER).member
+ meta = message.params.get("_meta")
+ twice = rivals(message.params, ("_meta",))
+ twice += rivals(meta, _OF_META) if type(meta) is dict else []
+ if twice:
+  return f"{twice[0]} in params is another member's name, but for its case"
+ if not member or not message.params:
+  return ""
+ params = message.members["params"]
+ if params.stands_twice(member):
+  return f"{member} stands more than once in params"
+ if member == "ref" and type(message.params.get("ref")) is dict:
+  reference = Json(params.part("ref"))
+  twice = [name for name in _OF_REFERENCE if reference.stands_twice(name)]
+  return f"{twice[0]} stands more than once in params" if twice else ""
+ return ""
+""",
     "messages.jsontext": r"""
 import json.decoder
 from ..start.values import (
@@ -3719,8 +3770,11 @@ def edited(text, drop=(), add={}):
  return Json(text).edited(drop, add).text
 
 def rivals(names, ours):
+ others = [name for name in names if name not in ours]
+ if not others:
+  return others
  folded = [*map(str.casefold, ours)]
- return [name for name in names if name not in ours and name.casefold() in folded]
+ return [name for name in others if name.casefold() in folded]
 
 def spliced(text, changes):
  parts, done = [], 0
@@ -4142,6 +4196,8 @@ CLIENT_METHODS = {
  "elicitation/create": "elicitation",
  "roots/list": "roots",
 }
+_BY_URI = ("resources", "templates", "skills")
+_BY_REFERENCE = ("prompts", "resources", "templates")
 
 class Method:
  __slots__ = ("asks", "cached", "capability", "kind", "lists", "member", "modern", "repeated")
@@ -4160,25 +4216,21 @@ class Method:
   self.capability = capability
   self.member = member
   self.kind = kind
-  self.lists = lists or (kind,)
+  self.lists = lists or (_BY_URI if member == "uri" else (kind,))
   self.asks = asks
   self.cached = cached
   self.repeated = repeated
   self.modern = modern
-_BY_URI = ("resources", "templates", "skills")
-_BY_REFERENCE = ("prompts", "resources", "templates")
 METHODS = {
  "tools/call": Method("tools", "name", "tools", asks=True, repeated=True),
  "prompts/get": Method("prompts", "name", "prompts", asks=True, repeated=True),
- "resources/read": Method(
-  "resources", "uri", lists=_BY_URI, asks=True, cached=True, repeated=True
- ),
- "resources/subscribe": Method("resources", "uri", lists=_BY_URI, modern=False),
- "resources/unsubscribe": Method("resources", "uri", lists=_BY_URI, modern=False),
+ "resources/read": Method("resources", "uri", asks=True, cached=True, repeated=True),
+ "resources/subscribe": Method("resources", "uri", modern=False),
+ "resources/unsubscribe": Method("resources", "uri", modern=False),
  "completion/complete": Method("completions", "ref", lists=_BY_REFERENCE),
  "logging/setLevel": Method("logging", modern=False),
  "skills/get": Method(SKILLS_EXTENSION, "uri", lists=("skills",), cached=True),
- "resources/directory/read": Method(SKILLS_EXTENSION, "uri", lists=_BY_URI),
+ "resources/directory/read": Method(SKILLS_EXTENSION, "uri"),
 }
 OTHER = Method("", modern=False)
 LISTEN = "subscriptions/listen"
@@ -4319,7 +4371,7 @@ def _identified(message, request):
     "modern.child": r"""
 from ..clients.clients import able, attributed_input
 from ..lists.catalogue import wraps_output
-from ..messages.jsontext import Json, edited, members, obj
+from ..messages.jsontext import Json, edited, obj
 from ..messages.message import (
  Fragment,
  error,
@@ -4333,10 +4385,8 @@ from ..messages.protocol import (
  ACKNOWLEDGED,
  CANCELLED,
  CAPABILITIES_KEY,
- CLIENT_METHODS,
  HEADER_MISMATCH,
  INFO_KEY,
- INITIALIZED,
  INTERNAL_ERROR,
  LEVEL_KEY,
  MISSING_CAPABILITY,
@@ -4348,78 +4398,13 @@ from ..messages.protocol import (
  UNSUPPORTED_VERSION,
  VERSION_KEY,
 )
-from ..modern.results import MODERN_MEMBERS, legacy_result
+from ..modern.results import MODERN_MEMBERS
+from ..modern.rounds import Rounds
 from ..modern.subscriptions import Streams
 from ..servers.effects import FOREVER
 from ..servers.unmatched import FIRST_ID, AnsweredNotifications
 from ..start.values import quote
 LEGACY_NOTIFICATIONS = frozenset({PROGRESS, ROOTS_CHANGED})
-MAXIMUM_ROUNDS = 8
-FIRST_WAIT_SECONDS = 0.05
-LONGEST_WAIT_SECONDS = 0.25
-
-class PendingRequest:
- __slots__ = (
-  "_answers",
-  "_params",
-  "_state",
-  "client",
-  "due",
-  "method",
-  "number",
-  "questions",
-  "round",
-  "sent",
-  "wraps",
- )
- def __init__(self, message, method, client):
-  self.number = message.number
-  self.sent = self.number
-  self.method = method
-  self.client = client
-  self.round = 1
-  self.questions = {}
-  self.wraps = False
-  self.due = FOREVER
-  self._params = message.json("params")
-  self._answers = {}
-  self._state = ""
- def params(self, asking, info, level):
-  add = {}
-  if self._answers:
-   add["inputResponses"] = obj(self._answers)
-  if self._state:
-   add["requestState"] = self._state
-  meta = self._params.value.get("_meta")
-  old = self._params.part("_meta") if type(meta) is dict else ""
-  return self._params.edited(add={**add, "_meta": envelope(asking, info, level, old)}).text
- def next_round(self, required):
-  self.round += 1
-  self.sent = 0
-  self._answers = {}
-  self._state = required.part("requestState")
- def wait(self):
-  return min(FIRST_WAIT_SECONDS * 2.0 ** (self.round - 2), LONGEST_WAIT_SECONDS)
- def questions_in(self, required):
-  wanted = required.value["inputRequests"]
-  if type(wanted) is not dict or not all(map(_is_askable, wanted.values())):
-   return None
-  text = required.part("inputRequests")
-  asked = []
-  for key, (value, start, end) in members(text)[0].items():
-   number = f"{self.number}.{self.round}/{key}"
-   self.questions[number] = key, value["method"]
-   asked.append(_question(number, value, text[start:end]))
-  return asked
- def answered(self, question, answer):
-  key, method = self.questions.pop(question)
-  if not answer.is_error:
-   self._answers[key] = answer.raw("result") or "{}"
-  elif method == "elicitation/create":
-   self._answers[key] = '{"action":"cancel"}'
-  else:
-   return method
-  return ""
 
 class ModernChildPort:
  def __init__(
@@ -4431,9 +4416,9 @@ class ModernChildPort:
   *,
   several=False,
  ):
-  self._connection = connection
+  self.connection = connection
   self._about = about
-  self._ask_client = ask
+  self.ask_client = ask
   self._tool = tool
   self._several = several
   self._effects = connection.effects
@@ -4442,85 +4427,84 @@ class ModernChildPort:
   self._declared = None
   self._level = ""
   self._unasked = AnsweredNotifications()
-  self._pending = {}
-  self._streams = Streams(connection, self._own, self._say)
+  self.in_flight = {}
+  self.rounds = {}
+  self._streams = Streams(connection, self._own, self.say)
  @property
  def is_idle(self):
-  return not self._pending
+  return not (self.in_flight or self.rounds)
+ def compose(self, call):
+  client, number = call.client, call.number
+  if call.method == "resources/subscribe":
+   self._streams.subscribe(number, call.original)
+   return None
+  if call.method == "resources/unsubscribe":
+   self._streams.unsubscribe(number, call.original)
+   return None
+  if client.is_modern:
+   self.in_flight[number] = None
+   if client.info and not (client.extensions or call.token or call.is_ambiguous):
+    return call.request()
+  extra = call.extra()
+  if call.token:
+   extra = {**extra, "progressToken": str(number)}
+  meta = envelope(able(client), client.info or self._about, client.level, extra)
+  if client.is_modern:
+   return call.request(meta)
+  wraps = call.method == "tools/call" and wraps_output(self._tool(call.original))
+  message = call.request(meta)
+  self.in_flight[number] = self.rounds[number] = Rounds(self, message, client, wraps)
+  return message
+ def introduce(self, params, finish):
+  said = Json(params)
+  self._asking, self._info = said.part("capabilities"), said.part("clientInfo")
+  def answered(answer):
+   about = answer.value("result")
+   if not answer.is_error:
+    self._declared = about.get("capabilities")
+    answer = result(answer.id_text, _introduction(answer.members["result"]))
+   finish(answer)
+  self.connection.ask("server/discover", "{}", answered, deadline=FOREVER)
+ def begin(self):
+  self._streams.listen(self._declared)
+ def ask(self, number, method, params):
+  self.in_flight[number] = None
+  self._send(request(number, method, self._own(params or "{}")))
+ def set_level(self, level):
+  self._level = level
+ def watch(self, uri):
+  self._streams.subscribe(self.connection.mint(), uri)
+ def unwatch(self, uri):
+  self._streams.unsubscribe(self.connection.mint(), uri)
  def deliver(self, message):
-  method = message.method
-  if method is None:
+  if message.method is None:
    self._replied(message)
-  elif message.id is None:
-   if method == INITIALIZED:
-    self._streams.listen(self._declared)
-   elif method == CANCELLED:
-    self._cancel(message)
-   elif method not in LEGACY_NOTIFICATIONS:
-    self._send(notification(method, message.raw("params")))
-  elif method == "initialize":
-   self._discover(message)
-  elif method == "logging/setLevel":
-   self._level = message.params["level"]
-   self._say(result(message.id_text, "{}"))
-  elif method == "resources/subscribe":
-   self._streams.subscribe(message)
-  elif method == "resources/unsubscribe":
-   self._streams.unsubscribe(message)
-  else:
-   self._start(message)
- def _discover(self, message):
-  params = message.json("params")
-  self._asking, self._info = params.part("capabilities"), params.part("clientInfo")
-  empty = request(message.number, "server/discover", "{}")
-  self._make(PendingRequest(empty, "server/discover", None))
- def _start(self, message):
-  call = self._connection.calls.get(message.number)
-  one = PendingRequest(message, message.method or "", call.client if call else None)
-  if call is not None and message.method == "tools/call" and not call.client.is_modern:
-   one.wraps = wraps_output(self._tool(call.original))
-  self._make(one)
- def _make(self, one):
-  one.due = FOREVER
-  self._pending[one.number] = one
-  asking, info, level = self._asking, self._info, self._level
-  if one.client is not None:
-   asking, level = able(one.client), one.client.level
-   info = one.client.info or self._about
-  self._send(request(one.sent, one.method, one.params(asking, info, level)))
+  elif message.method == CANCELLED:
+   self._cancel(message)
+  elif message.method not in LEGACY_NOTIFICATIONS:
+   self._send(message)
  def _own(self, params):
-  return edited(params, add={"_meta": envelope(self._asking, self._info, self._level, "")})
+  return edited(params, add={"_meta": envelope(self._asking, self._info, self._level)})
  def _cancel(self, message):
-  number = message.params.get("requestId", 0)
-  one = self._pending.pop(number, None)
-  if one is None:
-   self._streams.withdraw(number)
-   return
-  self._take_back(one)
-  if one.sent:
-   params = message.json("params").owned({"requestId": str(one.sent)}).text
+  sent = number = message.params.get("requestId", 0)
+  one = self.rounds.pop(number, None)
+  if one is not None:
+   one.take_back()
+   sent = one.sent
+  if sent in self.in_flight:
+   del self.in_flight[sent]
+   params = message.json("params").owned({"requestId": str(sent)}).text
    self._send(notification(CANCELLED, params))
- def _take_back(self, one):
-  for question in one.questions:
-   self._say(notification(CANCELLED, obj(requestId=quote(question))))
-  one.questions = {}
+  elif one is None:
+   self._streams.withdraw(number)
  def _replied(self, message):
   question = str(message.id)
-  found = [one for one in self._pending.values() if question in one.questions]
-  for one in found:
-   refused = one.answered(question, message)
-   if refused:
-    self._take_back(one)
-    self._fail(one, f"asked the client for {refused} and was refused")
-   elif not one.questions:
-    self._again(one)
- def _again(self, one):
-  one.sent = self._connection.mint()
-  self._make(one)
+  for rounds in [one for one in self.rounds.values() if question in one.questions]:
+   rounds.answered(question, message)
  def tick(self, now):
-  for one in [*self._pending.values()]:
+  for one in [*self.rounds.values()]:
    if one.due <= now:
-    self._again(one)
+    one.again()
    else:
     self._effects.arm(one.due)
  def receive(self, message):
@@ -4536,95 +4520,61 @@ class ModernChildPort:
   elif message.method == CANCELLED:
    self._streams.ended(minted(message.params.get("requestId")))
   else:
-   self._say(notification(message.method, _unmarked(message)))
- def _say(self, message):
-  self._effects.later(lambda: self._connection.receive(message))
- def _owed(self):
-  return self._streams.awaited.union([one.sent for one in self._pending.values() if one.sent])
+   self.say(notification(message.method, _unmarked(message)))
+ def say(self, message):
+  self._effects.later(lambda: self.connection.receive(message))
  def _unmatched(self, said):
-  for answer in self._connection.unmatched(said, self._owed()):
+  owed = self._streams.awaited.union(self.in_flight)
+  for answer in self.connection.unmatched(said, owed):
    self._answered(answer)
  def _answered(self, message):
   sent = message.number
-  if sent in self._streams:
+  if sent in self.in_flight:
+   one = self.in_flight.pop(sent)
+   if one is None:
+    self._pass(sent, message)
+   else:
+    one.ended(message)
+  elif sent in self._streams:
    self._streams.ended(sent, message.raw("error") if message.is_error else "")
-   return
-  found = [one for one in self._pending.values() if sent and one.sent == sent]
-  if found:
-   self._ended(found[0], message)
   elif message.is_response and sent < FIRST_ID and not self._unasked.takes(message):
    self._unmatched(message)
- def _ended(self, one, message):
-  number, said = str(one.number), message.json("result")
-  kind = said.value.get("resultType", "complete")
+ def _pass(self, number, message):
+  said = message.value("result")
   if message.is_error:
-   self._end(one, failure(number, _explained(message, one.client, self._connection.name)))
-  elif type(message.value("result")) is not dict:
-   self._fail(one, "answered with what is no result")
-  elif one.method == "server/discover":
-   self._declared = said.value.get("capabilities")
-   self._end(one, result(number, _introduction(said)))
-  elif one.client is None or one.client.is_modern:
-   if kind == "input_required":
-    text = attributed_input(said, self._connection.name, self._several)
-    message = result(number, text)
-   self._end(one, message.under(number))
-  elif kind == "input_required":
-   self._require(one, said)
-  elif kind == "complete":
-   wraps = one.wraps and said.value.get("isError", False) is not True
-   self._end(one, result(number, legacy_result(said, wraps)))
-  else:
-   shown = said.part("resultType")
-   how = f"answered with a result of type {shown}, which cannot be passed on"
-   self._fail(one, how)
- def _end(self, one, message):
-  del self._pending[one.number]
-  self._say(message)
- def _fail(self, one, reason):
-  text = error(INTERNAL_ERROR, f"Server '{self._connection.name}' {reason}")
-  self._end(one, failure(str(one.number), text))
- def _require(self, one, required):
-  one.next_round(required)
-  if one.round > MAXIMUM_ROUNDS:
-   self._fail(one, f"asked for more than {MAXIMUM_ROUNDS} rounds of input")
-   return
-  if not required.value.get("inputRequests"):
-   one.due = self._effects.arm(self._effects.clock() + one.wait())
-   return
-  questions = one.questions_in(required)
-  if questions is None:
-   self._fail(one, "requires input of a kind that cannot be asked for")
-   return
-  for question in questions:
-   self._ask(one, question)
- def _ask(self, one, question):
-  def ask():
-   if one.client is not None and question.id in one.questions:
-    self._ask_client(one.client, question)
-  self._effects.later(ask)
+   call = self.connection.calls.get(number)
+   asking = None if call is None else call.client
+   message = failure(str(number), self.explained(message, asking))
+  elif type(said) is not dict:
+   message = self.failure(number, "answered with what is no result")
+  elif said.get("resultType") == "input_required":
+   whole = message.members["result"]
+   text = attributed_input(whole, self.connection.name, self._several)
+   message = result(str(number), text)
+  self.connection.receive(message)
+ def failure(self, number, reason):
+  text = error(INTERNAL_ERROR, f"Server '{self.connection.name}' {reason}")
+  return failure(str(number), text)
+ def explained(self, message, client):
+  value, code = message.value("error"), message.code
+  own = client is None or (client.is_modern and code == MISSING_CAPABILITY)
+  if own or code not in (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION):
+   return message.raw("error")
+  why = value.get("message")
+  why = why if type(why) is str else ""
+  if code == MISSING_CAPABILITY and type(value.get("data")) is dict:
+   needed = value["data"].get("requiredCapabilities")
+   names = ", ".join(needed) if type(needed) is dict else ""
+   why = f"{why}: {names}" if names else why
+  return error(INTERNAL_ERROR, f"Server '{self.connection.name}' refused the request: {why}")
 
-def _explained(message, client, server):
- value, code = message.value("error"), message.code
- own = client is None or (client.is_modern and code == MISSING_CAPABILITY)
- if own or code not in (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION):
-  return message.raw("error")
- why = value.get("message")
- why = why if type(why) is str else ""
- if code == MISSING_CAPABILITY and type(value.get("data")) is dict:
-  needed = value["data"].get("requiredCapabilities")
-  names = ", ".join(needed) if type(needed) is dict else ""
-  why = f"{why}: {names}" if names else why
- return error(INTERNAL_ERROR, f"Server '{server}' refused the request: {why}")
-
-def envelope(asking, info, level, meta):
+def envelope(asking, info, level="", extra={}):
  said = {VERSION_KEY: quote(MODERN_VERSION), CAPABILITIES_KEY: asking}
  if info:
   said[INFO_KEY] = info
  if level:
   said[LEVEL_KEY] = quote(level)
- rest = meta.strip()[1:].lstrip() if meta else "}"
- return obj(said)[:-1] + ("" if rest == "}" else ",") + rest
+ return obj({**said, **extra})
 
 def _unmarked(message):
  meta = message.params.get("_meta")
@@ -4646,26 +4596,14 @@ def _introduction(said):
   "serverInfo": said.part("_meta", SERVER_KEY) or "{}",
  }
  return said.edited(drop=MODERN_MEMBERS, add=add).text
-
-def _is_askable(value):
- method = value.get("method") if type(value) is dict else None
- if type(method) is not str or method not in CLIENT_METHODS:
-  return False
- return type(value.get("params")) in (dict, type(None))
-
-def _question(number, value, text):
- params = value.get("params")
- asked = "{}" if params is None else text[slice(*members(text)[0]["params"][1:])]
- if params is not None and params.get("mode") == "url":
-  asked = Json(asked).owned({"elicitationId": quote(number)}).text
- return request(number, value["method"], asked)
 """,
     "modern.client": r"""
 from ..clients.client import ModernRequest
 from ..clients.clients import attributed
 from ..lists.differences import same
+from ..messages.ambiguity import ambiguity
 from ..messages.jsontext import Json, Malformed, edited, elements, obj, parse, place_of
-from ..messages.message import Message, error, failure, notification, request, result
+from ..messages.message import Message, error, failure, result
 from ..messages.protocol import (
  CANCELLED,
  ENVELOPE,
@@ -4683,8 +4621,7 @@ from ..messages.protocol import (
  URL_ELICITATION_REQUIRED,
 )
 from ..modern.results import completed
-from ..modern.subscriptions import ASIDE, CALL, Subscription, subscription
-from ..routing.routing import ambiguity
+from ..modern.subscriptions import Subscription, subscription
 from ..servers.calls import tool_not_found, tool_of_nobody
 from ..servers.effects import FOREVER
 from ..start.values import quote
@@ -4706,56 +4643,56 @@ class PendingCall:
  def is_known(self):
   return self.request in self._router.clients
  def start(self):
-  asking = self.request
+  asking, message = self.request, self.request.message
   asking.deliver = self.deliver
-  self._router.connect(asking)
-  if asking.level and "logging" in self._router.answers.declared:
-   self._say(request(ASIDE, "logging/setLevel", obj(level=quote(asking.level))))
-  ours = self._port.is_ours(asking.message)
-  params = _unenveloped(asking.message, ("requestState", "inputResponses") if ours else ())
-  self._say(request(CALL, asking.message.method or "", params))
- def cancel(self, message):
-  params = Json(_unenveloped(message)).owned({"requestId": str(CALL)}).text
-  self._say(notification(CANCELLED, params))
+  if message.params.get("requestState") is not None and self._port.is_ours(message):
+   params = message.json("params").edited(("requestState", "inputResponses"))
+   message = message.changed({"params": params.text})
+  self._router.begin(asking, message)
+ def cancel(self, params):
+  self._router.withdraw(self.request, params)
+  self.end()
  def end(self):
   if self.is_known:
    self._router.disconnect(self.request)
   if self.request.identifier:
    self.request.release()
- def _say(self, message):
-  self._router.receive(self.request, message)
- def _answer(self, message):
-  self.request.connection.deliver(message)
+ def _finish(self):
+  self._router.end(self.request)
  def deliver(self, message):
   asking = self.request
   if message.method is None:
-   if message.id == CALL:
-    self._ended(message)
+   self._ended(message)
   elif message.id_text:
    self._require(message)
   elif message.method == CANCELLED:
    self._asked.pop(message.params["requestId"], None)
-  elif asking.identifier and message.method == PROGRESS:
-   if asking.token:
-    params = message.json("params").owned({"progressToken": asking.token}).text
-    self._answer(notification(PROGRESS, params))
-  elif asking.identifier and message.method == LOG_MESSAGE and asking.level:
-   self._answer(message)
+  elif not asking.identifier:
+   pass
+  elif message.method == PROGRESS or (message.method == LOG_MESSAGE and asking.level):
+   asking.connection.deliver(message)
  def _ended(self, message):
   asking = self.request
   if not asking.identifier:
    self._outcome = message
    return
-  self._port.ended(self)
+  self._port.calls.pop(asking, None)
+  if asking.asked or asking.party is asking:
+   self._port.later(self._finish)
+  else:
+   self._router.end(asking)
+  said = message.members.get("result")
   if message.is_error:
    self._failed(message)
-  elif type(message.value("result")) is not dict:
+  elif said is None or type(said.value) is not dict:
    refusal = error(INTERNAL_ERROR, "The server answered with what is no result")
-   self._answer(failure(asking.identifier, refusal))
+   asking.connection.deliver(failure(asking.identifier, refusal))
   else:
-   method = asking.message.method or ""
-   answer = completed(message.json("result"), self._plan, method)
-   self._answer(result(asking.identifier, answer))
+   answer = completed(said, self._plan, asking.message.method or "")
+   is_same = answer is said and message.id_text == asking.identifier
+   asking.connection.deliver(message if is_same else result(asking.identifier, answer))
+  if asking.identifier:
+   asking.release()
  def _failed(self, message):
   code, text = message.code, message.raw("error")
   method, params = self.request.message.method or "", self.request.message.params
@@ -4767,9 +4704,11 @@ class PendingCall:
    uri = params.get("uri")
    data = {"data": obj(uri=quote(uri))} if type(uri) is str else {}
    text = Json(text).owned({"code": str(INVALID_PARAMS), **data}).text
-  elif method == "tools/call" and _names_no_tool(text, params.get("name")):
-   text = error(INVALID_PARAMS, f"Unknown tool: {params['name']}")
-  self._answer(failure(self.request.identifier, text))
+  elif method == "tools/call" and type(params.get("name")) is str:
+   name = params["name"]
+   is_unknown = text in (tool_not_found(name), tool_of_nobody(name))
+   text = error(INVALID_PARAMS, f"Unknown tool: {name}") if is_unknown else text
+  self.request.connection.deliver(failure(self.request.identifier, text))
  def _requires_visits(self, message):
   asking = self.request
   if not _may_be_asked(asking) or not _visits_urls(asking):
@@ -4787,7 +4726,8 @@ class PendingCall:
   number = message.number
   if not _may_be_asked(self.request):
    refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
-   self._port.later(lambda: self._say(failure(str(number), refusal)))
+   refused = failure(str(number), refusal)
+   self._port.later(lambda: self._router.receive(self.request, refused))
    return
   self._asked[number] = message.method or "", _modern_params(message.params_text)
   if self.request.identifier:
@@ -4806,7 +4746,7 @@ class PendingCall:
    _meta=self._plan.signature,
   )
   identifier, self.request.identifier = self.request.identifier, ""
-  self._answer(result(identifier, text))
+  self.request.connection.deliver(result(identifier, text))
  def is_resumed_by(self, retry):
   own = ("_meta", "requestState", "inputResponses")
   call = self.request.message
@@ -4818,7 +4758,7 @@ class PendingCall:
   for number, text in self._answers():
    del self._asked[number]
    if self.is_known:
-    self._say(result(str(number), text))
+    self._router.receive(self.request, result(str(number), text))
   if self._outcome is not None:
    self._asked = {}
    outcome, self._outcome = self._outcome, None
@@ -4841,12 +4781,12 @@ class ModernClients:
   self.later = router.effects.later
   self._mint = mint
   self._mark = f"{STATE_MARK}{mint()}:"
-  self._calls = {}
+  self.calls = {}
   self._subscriptions = {}
   self._suspended = {}
  @property
  def is_idle(self):
-  return not (self._calls or self._subscriptions or self._suspended)
+  return not (self.calls or self._subscriptions or self._suspended)
  def receive(self, client, message):
   if message.method == CANCELLED and not message.id_text:
    return self._cancel(client, message)
@@ -4859,6 +4799,8 @@ class ModernClients:
   answer = self.router.answers.answer_modern(asking)
   if answer is not None:
    client.deliver(answer)
+  elif message.method != LISTEN and message.params.get("requestState") is None:
+   self.start(asking)
   elif ambiguity(message):
    refusal = error(INVALID_PARAMS, ambiguity(message))
    client.deliver(failure(asking.identifier, refusal))
@@ -4866,7 +4808,7 @@ class ModernClients:
    self._listen(asking)
   elif self.is_ours(message):
    self._resume(asking)
-  elif message.params.get("requestState") is not None and self._knows_no_state(asking):
+  elif self._knows_no_state(asking):
    self._refuse(asking)
   else:
    self.start(asking)
@@ -4874,7 +4816,7 @@ class ModernClients:
    self.router.want_children(client.starter)
   return True
  def start(self, asking):
-  self._calls[asking] = call = PendingCall(self, asking)
+  self.calls[asking] = call = PendingCall(self, asking)
   call.start()
  def _listen(self, asking):
   wanted = subscription(asking, self.router)
@@ -4884,7 +4826,7 @@ class ModernClients:
  def is_ours(self, message):
   return _state_of(message).startswith(self._mark)
  def suspended(self, call):
-  self._calls.pop(call.request, None)
+  self.calls.pop(call.request, None)
   if len(self._suspended) == MAXIMUM_SUSPENDED:
    oldest = self._suspended.pop(next(iter(self._suspended)))
    self.later(oldest.end)
@@ -4898,7 +4840,7 @@ class ModernClients:
    return
   del self._suspended[call.state]
   if call.is_known:
-   self._calls[call.request] = call
+   self.calls[call.request] = call
   call.resume(retry)
  def _refuse(self, asking):
   why = "Unknown or expired requestState, or of another call: make the request anew without"
@@ -4922,28 +4864,26 @@ class ModernClients:
   name = message.params.get("name")
   items = self.router.names.named(kind, name) if kind and type(name) is str else []
   return items[0].server if len(items) == 1 else ""
- def ended(self, call):
-  self._calls.pop(call.request, None)
-  self.later(call.end)
  def _cancel(self, client, message):
   key = message.params.get("requestId")
   found = [
    asking
-   for asking in (*self._subscriptions, *self._calls)
+   for asking in (*self._subscriptions, *self.calls)
    if asking.connection is client
    and type(key) is type(asking.message.id)
    and asking.message.id == key
   ]
   if not found:
    return False
-  call = self._calls.pop(found[-1], None)
+  call = self.calls.pop(found[-1], None)
   if call is not None:
-   call.cancel(message)
-  (call or self._subscriptions.pop(found[-1])).end()
+   call.cancel(_unenveloped(message))
+  else:
+   self._subscriptions.pop(found[-1]).end()
   return True
  def close(self, client):
-  for asking in [one for one in self._calls if one.connection is client]:
-   self._calls.pop(asking).end()
+  for asking in [one for one in self.calls if one.connection is client]:
+   self.calls.pop(asking).end()
   for asking in [one for one in self._subscriptions if one.connection is client]:
    self._subscriptions.pop(asking).end()
  def tick(self, now):
@@ -4959,20 +4899,20 @@ class ModernClients:
   for subscribed in subscriptions.values():
    subscribed.finish()
  def owes(self, client):
-  return any(asking.connection is client for asking in self._calls)
+  return any(asking.connection is client for asking in self.calls)
 
 def _state_of(message):
  state = message.params.get("requestState")
  return state if type(state) is str else ""
 
-def _unenveloped(message, drop=()):
- params = message.json("params")
+def _unenveloped(notification):
+ params = notification.json("params")
  if type(params.value.get("_meta")) is not dict:
-  return params.edited(drop=drop).text
+  return params.text
  meta = edited(params.part("_meta"), drop=ENVELOPE)
  if meta == "{}":
-  return params.edited(drop=("_meta", *drop)).text
- return params.edited(drop=drop, add={"_meta": meta}).text
+  return params.edited(drop=("_meta",)).text
+ return params.edited(add={"_meta": meta}).text
 
 def _modern_params(params):
  mark = Json(params).part("_meta", SERVER_MARK)
@@ -4984,9 +4924,6 @@ def _may_be_asked(request):
 
 def _visits_urls(request):
  return "url" in parse(request.capabilities.get("elicitation", "{}"))
-
-def _names_no_tool(text, name):
- return type(name) is str and text in (tool_not_found(name), tool_of_nobody(name))
 
 def _visits(message):
  text = message.raw("error")
@@ -5001,6 +4938,7 @@ from ..messages.jsontext import Json, obj
 from ..messages.protocol import METHODS, OTHER, SERVER_KEY
 UNCACHED = {"ttlMs": "0", "cacheScope": '"private"'}
 _OURS = ("resultType", "inputRequests", "requestState", "_meta", *UNCACHED)
+_FOLDED = frozenset(map(str.casefold, _OURS))
 MODERN_MEMBERS = ("resultType", "ttlMs", "cacheScope")
 
 def completed(said, plan, method):
@@ -5018,7 +4956,8 @@ def completed(said, plan, method):
   add["_meta"] = plan.signature
  elif SERVER_KEY not in meta:
   add["_meta"] = Json(said.part("_meta")).owned({SERVER_KEY: plan.info}).text
- return said.owned(add, _OURS)
+ others = [name for name in value if name not in _OURS and name.casefold() in _FOLDED]
+ return said.owned(add, _OURS) if add or others else said
 
 def legacy_result(said, wraps):
  value = said.value
@@ -5026,6 +4965,141 @@ def legacy_result(said, wraps):
  if "structuredContent" in value and (wraps or type(value["structuredContent"]) is not dict):
   add["structuredContent"] = obj(result=said.part("structuredContent"))
  return said.edited(MODERN_MEMBERS, add)
+""",
+    "modern.rounds": r"""
+from functools import partial
+from ..messages.jsontext import Json, members, obj
+from ..messages.message import failure, notification, request, result
+from ..messages.protocol import CANCELLED, CLIENT_METHODS
+from ..modern.results import legacy_result
+from ..servers.effects import FOREVER
+from ..start.values import quote
+MAXIMUM_ROUNDS = 8
+FIRST_WAIT_SECONDS = 0.05
+LONGEST_WAIT_SECONDS = 0.25
+
+class Rounds:
+ __slots__ = (
+  "_answers",
+  "_effects",
+  "_method",
+  "_params",
+  "_port",
+  "_state",
+  "client",
+  "due",
+  "number",
+  "questions",
+  "round",
+  "sent",
+  "wraps",
+ )
+ def __init__(
+  self, port, message, client, wraps):
+  self._port = port
+  self._effects = port.connection.effects
+  self.number = message.number
+  self.sent = self.number
+  self._method = message.method or ""
+  self.client = client
+  self.round = 1
+  self.questions = {}
+  self.wraps = wraps
+  self.due = FOREVER
+  self._params = message.json("params")
+  self._answers = {}
+  self._state = ""
+ def again(self):
+  self.sent, self.due = self._port.connection.mint(), FOREVER
+  self._port.in_flight[self.sent] = self
+  add = {}
+  if self._answers:
+   add["inputResponses"] = obj(self._answers)
+  if self._state:
+   add["requestState"] = self._state
+  params = self._params.edited(add=add).text
+  self._port.connection.transmit(request(self.sent, self._method, params))
+ def ended(self, message):
+  number, said = str(self.number), message.json("result")
+  kind = said.value.get("resultType", "complete")
+  if message.is_error:
+   self._end(failure(number, self._port.explained(message, self.client)))
+  elif type(message.value("result")) is not dict:
+   self._fail("answered with what is no result")
+  elif kind == "input_required":
+   self._require(said)
+  elif kind == "complete":
+   wraps = self.wraps and said.value.get("isError", False) is not True
+   self._end(result(number, legacy_result(said, wraps)))
+  else:
+   shown = said.part("resultType")
+   self._fail(f"answered with a result of type {shown}, which cannot be passed on")
+ def _end(self, message):
+  del self._port.rounds[self.number]
+  self._port.say(message)
+ def _fail(self, reason):
+  self._end(self._port.failure(self.number, reason))
+ def _require(self, required):
+  self.round += 1
+  self.sent = 0
+  self._answers = {}
+  self._state = required.part("requestState")
+  if self.round > MAXIMUM_ROUNDS:
+   self._fail(f"asked for more than {MAXIMUM_ROUNDS} rounds of input")
+   return
+  if not required.value.get("inputRequests"):
+   wait = min(FIRST_WAIT_SECONDS * 2.0 ** (self.round - 2), LONGEST_WAIT_SECONDS)
+   self.due = self._effects.arm(self._effects.clock() + wait)
+   return
+  questions = self._questions_in(required)
+  if questions is None:
+   self._fail("requires input of a kind that cannot be asked for")
+   return
+  for question in questions:
+   self._effects.later(partial(self._ask, question))
+ def _ask(self, question):
+  if question.id in self.questions:
+   self._port.ask_client(self.client, question)
+ def _questions_in(self, required):
+  wanted = required.value["inputRequests"]
+  if type(wanted) is not dict or not all(map(_is_askable, wanted.values())):
+   return None
+  text = required.part("inputRequests")
+  asked = []
+  for key, (value, start, end) in members(text)[0].items():
+   number = f"{self.number}.{self.round}/{key}"
+   self.questions[number] = key, value["method"]
+   asked.append(_question(number, value, text[start:end]))
+  return asked
+ def answered(self, question, answer):
+  key, method = self.questions.pop(question)
+  if not answer.is_error:
+   self._answers[key] = answer.raw("result") or "{}"
+  elif method == "elicitation/create":
+   self._answers[key] = '{"action":"cancel"}'
+  else:
+   self.take_back()
+   self._fail(f"asked the client for {method} and was refused")
+   return
+  if not self.questions:
+   self.again()
+ def take_back(self):
+  for question in self.questions:
+   self._port.say(notification(CANCELLED, obj(requestId=quote(question))))
+  self.questions = {}
+
+def _is_askable(value):
+ method = value.get("method") if type(value) is dict else None
+ if type(method) is not str or method not in CLIENT_METHODS:
+  return False
+ return type(value.get("params")) in (dict, type(None))
+
+def _question(number, value, text):
+ params = value.get("params")
+ asked = "{}" if params is None else text[slice(*members(text)[0]["params"][1:])]
+ if params is not None and params.get("mode") == "url":
+  asked = Json(asked).owned({"elicitationId": quote(number)}).text
+ return request(number, value["method"], asked)
 """,
     "modern.subscriptions": r"""
 from ..messages.jsontext import obj, parse
@@ -5046,7 +5120,6 @@ LISTENABLE = {
  "promptsListChanged": "prompts",
  "resourcesListChanged": "resources",
 }
-CALL, ASIDE = 1, 2
 ACKNOWLEDGE_SECONDS = 10.0
 MAXIMUM_HELD = 1_000
 
@@ -5070,7 +5143,7 @@ class Subscription:
   self._methods = {f"notifications/{kind}/list_changed" for kind in kinds}
   self._methods.add(RESOURCE_UPDATED)
   uris = _watchable(declared, wanted.get("resourceSubscriptions"))
-  self._unanswered = {ASIDE + number: uri for number, uri in enumerate(uris)}
+  self._unanswered = dict(enumerate(uris, 1))
   self._watched = []
   self._held = []
   self._deadline = self._effects.arm(self._effects.clock() + ACKNOWLEDGE_SECONDS)
@@ -5173,27 +5246,25 @@ class Streams:
   self._open[stream] = uri, identifiers
   params = self._enveloped(obj(notifications=wanted))
   self._effects.send(self._connection.child, request(stream, LISTEN, params))
- def subscribe(self, message):
-  uri = message.params["uri"]
+ def subscribe(self, identifier, uri):
   waiting = [identifiers for known, identifiers in self._open.values() if known == uri]
   if not waiting:
    wanted = obj(resourceSubscriptions=f"[{quote(uri)}]")
-   self._begin(wanted, uri, [message.number])
+   self._begin(wanted, uri, [identifier])
   elif waiting[0]:
-   waiting[0].append(message.number)
+   waiting[0].append(identifier)
   else:
-   self._done(message)
+   self._answer(result(str(identifier), "{}"))
  def withdraw(self, identifier):
   for stream, (_, identifiers) in [*self._open.items()]:
    if identifier in identifiers:
     identifiers.remove(identifier)
     if not identifiers:
      self._close(stream)
- def unsubscribe(self, message):
-  uri = message.params["uri"]
+ def unsubscribe(self, identifier, uri):
   for stream in [s for s, (known, _) in self._open.items() if known == uri]:
    self._close(stream)
-  self._done(message)
+  self._answer(result(str(identifier), "{}"))
  def _close(self, stream):
   gone = notification(CANCELLED, obj(requestId=str(stream)))
   self._effects.send(self._connection.child, gone)
@@ -5217,8 +5288,6 @@ class Streams:
   for identifier in identifiers:
    unwatched = f"Server '{self._connection.name}' does not watch {uri}"
    self._answer(failure(str(identifier), why or error(INTERNAL_ERROR, unwatched)))
- def _done(self, message):
-  self._answer(result(message.id_text, "{}"))
 """,
     "plan.addresses": r"""
 from ..messages.jsontext import Json, elements, members
@@ -6406,17 +6475,17 @@ class Core:
    self._receive(client, message)
   return self.taken()
  def _receive(self, client, message):
-  if isinstance(message, Malformed) or not self._is_modern(client, message):
+  is_taken = False
+  if not isinstance(message, Malformed):
+   is_first = self.modern is None and message.is_enveloped and message.id is not None
+   if is_first and message.method != "initialize":
+    from ..modern.client import ModernClients
+    self.modern = ModernClients(self.router, self._mint)
+   is_taken = self.modern is not None and self.modern.receive(client, message)
+  if not is_taken:
    self.router.receive(client, message)
   if self.effects.left:
    self.effects.settle()
- def _is_modern(self, client, message):
-  if self.modern is None:
-   if not message.is_enveloped or message.id is None or message.method == "initialize":
-    return False
-   from ..modern.client import ModernClients
-   self.modern = ModernClients(self.router, self._mint)
-  return self.modern.receive(client, message)
  def owes(self, client):
   waits = self.modern is not None and self.modern.owes(client)
   return waits or self.router.owes(client)
@@ -6494,7 +6563,7 @@ from ..messages.protocol import (
 )
 from ..plan.uri_templates import fits, is_within, qualified_unit
 from ..routing.routing import CompletionCall
-from ..servers.connection import Call
+from ..servers.call import Call
 from ..servers.lifecycle import DOWN
 from ..start.values import quote
 SKILL_METHODS = frozenset(m for m, row in METHODS.items() if row.capability == SKILLS_EXTENSION)
@@ -6645,6 +6714,7 @@ def _tells_of_resources(child):
     "routing.router": r"""
 from ..clients.clients import Clients
 from ..lists.uris import UriOwners
+from ..messages.ambiguity import ambiguity
 from ..messages.jsontext import Json, Malformed, NotAnObject, obj
 from ..messages.message import error, failure, is_id, notification, result
 from ..messages.protocol import (
@@ -6662,12 +6732,9 @@ from ..messages.protocol import (
  ROOTS_CHANGED,
 )
 from ..routing.resources import ResourceRouting
-from ..routing.routing import NameRouting, ambiguity
-from ..servers.connection import Call
-from ..servers.instances import Instances
-from ..servers.lifecycle import QUEUED, STARTING
-MAXIMUM_STARTING = 8
-MAXIMUM_IN_BACKGROUND = 7
+from ..routing.routing import NameRouting
+from ..servers.call import Call
+from ..servers.instances import Instances, admit
 
 class ExtensionCall(Call):
  __slots__ = ()
@@ -6688,29 +6755,13 @@ class Router:
   self.children = {name: instances.main for name, instances in self.servers.items()}
   self._dispatch = dispatching(self.servers)
   self.names = NameRouting(self.plan, answers.catalogues, self.children, self._dispatch)
-  self._resources = None
+  self.resources = ResourceRouting(
+   answers, self.children, self.clients, self._origins, self._dispatch
+  )
  def _instances(self):
   return [child for instances in self.servers.values() for child in instances]
- @property
- def resources(self):
-  if self._resources is None:
-   self._resources = ResourceRouting(
-    self.answers, self.children, self.clients, self._origins, self._dispatch
-   )
-  return self._resources
  def admit(self):
-  children = self._instances()
-  queued = [child for child in children if child.state == QUEUED]
-  if not queued:
-   return
-  starting = sum(child.state == STARTING for child in children)
-  queued.sort(key=lambda child: not child.calls.any_waits)
-  for child in queued:
-   limit = MAXIMUM_STARTING if child.calls.any_waits else MAXIMUM_IN_BACKGROUND
-   if starting >= limit:
-    return
-   starting += 1
-   child.lifecycle.start()
+  admit(self._instances())
  def connect(self, client):
   self.clients.connect(client)
   if client.starter is not None:
@@ -6738,6 +6789,23 @@ class Router:
    self.servers[server].of(client).unwatch(uri)
   for instances in self.servers.values():
    instances.left(client)
+ def begin(self, asking, message):
+  self.clients.connect(asking)
+  if asking.level and "logging" in self.answers.declared:
+   self._tell_level()
+  self._client_request(asking, message)
+ def withdraw(self, asking, params):
+  said = Json(params)
+  for child, call in self._calls_of(asking):
+   self._dispatch.withdraw(call, child, lambda n: said.owned({"requestId": n}).text)
+ def end(self, asking):
+  self.clients.disconnect(asking)
+  if asking.asked:
+   for child in self._instances():
+    child.requests.hand_over(asking)
+  if asking.party is asking:
+   for instances in self.servers.values():
+    instances.left(asking)
  def _calls_of(self, client):
   found = [(child, call) for child in self._instances() for call in child.calls.of(client)]
   return sorted(found, key=lambda pair: pair[1].serial)
@@ -6861,20 +6929,15 @@ class Router:
 """,
     "routing.routing": r"""
 from ..lists.catalogue import TOOLS, Item, Kind
-from ..messages.jsontext import Json, rivals
 from ..messages.message import error, failure, result
 from ..messages.protocol import (
- ENVELOPE,
  INVALID_PARAMS,
  METHOD_NOT_FOUND,
  METHODS,
- OTHER,
 )
 from ..plan.names import prefix_of
+from ..servers.call import Call
 from ..servers.calls import tool_not_found, tool_of_nobody
-from ..servers.connection import Call
-_OF_META = ("progressToken", *ENVELOPE)
-_OF_REFERENCE = ("type", "name", "uri")
 
 class CompletionCall(Call):
  __slots__ = ()
@@ -6950,7 +7013,8 @@ class NameRouting:
    if not self._dispatch.refuse_withheld(client, message, name):
     self._call_by_own_name(client, message, catalogue.kind, name)
   elif item.server:
-   self._send(client, message, name, item)
+   call = Call(client, message, name, ("name",), item.original)
+   self._dispatch.send(call, [self._children[item.server]])
   else:
    self._call_subtool(client, message, item)
  def _send(self, client, message, name, item):
@@ -7023,24 +7087,6 @@ def _unknown(kind):
  if kind is TOOLS:
   return "Tool name must be prefixed with server key"
  return f"{kind.name[:-1].capitalize()} not found"
-
-def ambiguity(message):
- member = METHODS.get(message.method or "", OTHER).member
- meta = message.params.get("_meta")
- twice = rivals(message.params, ("_meta",))
- twice += rivals(meta, _OF_META) if type(meta) is dict else []
- if twice:
-  return f"{twice[0]} in params is another member's name, but for its case"
- if not member or not message.params:
-  return ""
- params = message.members["params"]
- if params.stands_twice(member):
-  return f"{member} stands more than once in params"
- if member == "ref" and type(message.params.get("ref")) is dict:
-  reference = Json(params.part("ref"))
-  twice = [name for name in _OF_REFERENCE if reference.stands_twice(name)]
-  return f"{twice[0]} stands more than once in params" if twice else ""
- return ""
 """,
     "servers.attribution": r"""
 from ..servers.effects import FOREVER
@@ -7099,6 +7145,133 @@ class LateCalls:
    else:
     del self._late[party]
 """,
+    "servers.call": r"""
+from ..clients.client import ModernRequest, extra_of
+from ..messages.jsontext import Json, members, place_of, spliced
+from ..messages.message import Message, request
+from ..servers.effects import FOREVER
+from ..start.values import quote
+LONGEST_TIMES = 10
+_SENT = Message({})
+
+class Call:
+ __slots__ = (
+  "_latest",
+  "_limit",
+  "_message",
+  "answer",
+  "attended",
+  "client",
+  "deadline",
+  "identifier",
+  "key",
+  "method",
+  "name",
+  "number",
+  "original",
+  "others",
+  "path",
+  "refusal",
+  "serial",
+  "token",
+ )
+ def __init__(
+  self,
+  client,
+  message,
+  name,
+  path=(),
+  original="",
+ ):
+  self.client = client
+  self.answer = client.deliver
+  self.method = message.method or ""
+  self.identifier = message.id_text
+  self.key = message.id
+  self.attended = True
+  self.name = name
+  self.path = path
+  self.original = original
+  self.others = []
+  self.refusal = ""
+  self.serial = 0
+  self.number = 0
+  self.token = client.token
+  if type(message.params.get("_meta")) is dict and not client.is_modern:
+   given = message.members["params"].part("_meta", "progressToken")
+   self.token = given if given != "null" else ""
+  self.deadline = FOREVER
+  self._latest = FOREVER
+  self._limit = 0.0
+  self._message = message
+ @property
+ def params(self):
+  return self._message.params
+ def overhear(self, listen):
+  deliver = self.answer
+  def answer(message):
+   listen(message)
+   deliver(message)
+  self.answer = answer
+ def limit(self, seconds, now):
+  self._limit = seconds
+  self._latest = now + LONGEST_TIMES * seconds
+  self.deadline = now + seconds
+  return self.deadline
+ def progressed(self, now):
+  if self.deadline < FOREVER:
+   self.deadline = min(now + self._limit, self._latest)
+ @property
+ def is_ambiguous(self):
+  if isinstance(self.client, ModernRequest) and self.client.repeats:
+   return True
+  return self._message.members["params"].stands_twice("_meta")
+ def extra(self):
+  if self.client.is_modern:
+   return self.client.extra
+  params = self._message.json("params")
+  if type(params.value.get("_meta")) is not dict:
+   return {}
+  text = params.part("_meta")
+  return extra_of(text, members(text)[0])
+ def request(self, meta=None):
+  message, number = self._message, str(self.number)
+  if not self.others:
+   self._message = _SENT
+  given = message.params
+  changes = []
+  if not given and not meta:
+   return request(self.number, self.method, message.raw("params"))
+  params = message.json("params")
+  if self.path:
+   changes.append((params.place(self.path), quote(self.original)))
+  if meta is None and self.token:
+   changes.append((params.place(("_meta", "progressToken")), number))
+  if meta and "_meta" in given and not params.stands_twice("_meta"):
+   changes.append((params.place(("_meta",)), meta))
+  elif meta is not None:
+   head = self.path[:1]
+   params = params.edited(
+    () if meta else ("_meta",),
+    {
+     **{name: self._renamed(params.part(name)) for name in head},
+     **({"_meta": meta} if meta else {}),
+    },
+   )
+   changes = []
+  new = Json(spliced(params.text, changes)) if changes else params
+  return Message({"params": new}, self.method, number, self.number)
+ def _renamed(self, part):
+  if len(self.path) == 1:
+   return quote(self.original)
+  return spliced(part, [(place_of(part, self.path[1:]), quote(self.original))])
+ def is_settled_by(self, code):
+  return False
+ def succeeded(self, server, message):
+  return message
+ def failed(self):
+  pass
+""",
     "servers.calls": r"""
 from ..messages.jsontext import obj, rivals, spliced
 from ..messages.message import error, failure, notification, result
@@ -7120,19 +7293,16 @@ UNKNOWN_CODES = frozenset({RESOURCE_NOT_FOUND, INVALID_PARAMS, METHOD_NOT_FOUND,
 class CallQueue:
  def __init__(
   self,
-  connection,
-  lifecycle,
-  requests,
-  lists,
+  child,
   catalogues,
   origins,
   instances,
  ):
-  self._connection = connection
+  self._connection = connection = child.connection
   self._effects = connection.effects
-  self._lifecycle = lifecycle
-  self._requests = requests
-  self._lists = lists
+  self._lifecycle = child.lifecycle
+  self._requests = child.requests
+  self._lists = child.lists
   self._catalogues = catalogues
   self._origins = origins
   self._instances = instances
@@ -7223,7 +7393,8 @@ class CallQueue:
   if self._may_sleep:
    self._lifecycle.touch()
   self._connection.forward(call)
-  self._requests.sent(call)
+  if call.client.capabilities:
+   self._requests.sent(call)
   if self._requests.deferred.waiting and METHODS.get(call.method, OTHER).kind:
    self._requests.ask_deferred(call.client)
  def answered(self, number, message):
@@ -7261,11 +7432,14 @@ class CallQueue:
   call = self._connection.calls.get(token) if type(token) is int else None
   if call is not None and call.token:
    call.progressed(self._effects.clock())
+   known = call.client.token if call.client.is_modern else call.token
+   if not known:
+    return
    params = message.json("params")
    if rivals(params.value, ("progressToken",)):
-    text = params.owned({"progressToken": call.token}).text
+    text = params.owned({"progressToken": known}).text
    else:
-    text = spliced(params.text, [(params.place(("progressToken",)), call.token)])
+    text = spliced(params.text, [(params.place(("progressToken",)), known)])
    call.client.deliver(notification(PROGRESS, text))
  def withdraw(self, call, params):
   for line in (self._waiting, self._unknown):
@@ -7309,10 +7483,9 @@ def _unasking(answer):
 """,
     "servers.child": r"""
 from ..messages.jsontext import obj
-from ..messages.message import Fragment, notification
+from ..messages.message import Fragment
 from ..messages.protocol import (
  CANCELLED,
- INITIALIZED,
  LISTS_CHANGED,
  LOG_MESSAGE,
  MODERN,
@@ -7322,12 +7495,10 @@ from ..messages.protocol import (
 )
 from ..servers.calls import CallQueue
 from ..servers.connection import Connection
-from ..servers.effects import FOREVER
 from ..servers.lifecycle import CREATED, DOWN, STARTING, Lifecycle
 from ..servers.lists import Lists
 from ..servers.server_requests import ServerRequests
 from ..servers.unmatched import FIRST_ID
-from ..start.values import quote
 NOT_KNOWN = "asked a client something while calls of several were under way, and did not say which"
 LOST_LOG = "logs while calls of several clients are under way: what may be of any reaches none"
 
@@ -7360,15 +7531,7 @@ class Child:
    self.connection, self.lifecycle, clients, instances, self._send_on, several=several
   )
   self.lists = Lists(self._catalogues, self.connection, self.lifecycle, clients, instances)
-  self.calls = CallQueue(
-   self.connection,
-   self.lifecycle,
-   self.requests,
-   self.lists,
-   self._catalogues,
-   origins,
-   instances,
-  )
+  self.calls = CallQueue(self, self._catalogues, origins, instances)
  @property
  def state(self):
   return self.lifecycle.state
@@ -7383,14 +7546,13 @@ class Child:
    from ..servers.masking import Masks
    masked = Masks(self.row["masks"], masks)
   self.connection.open(port, masked)
-  hello = self.lifecycle.introduction()
-  self.connection.ask("initialize", hello, self._shake_hands, deadline=FOREVER)
+  self.connection.port.introduce(self.lifecycle.introduction(), self._shake_hands)
  def _shake_hands(self, answer):
   if self.lifecycle.refused(answer):
    return
   self.lifecycle.ready(answer)
   self._instances.succeeded()
-  self.connection.send(notification(INITIALIZED))
+  self.connection.port.begin()
   if self.name in self._outages:
    self._outages.remove(self.name)
    self._clients.all_changed(self._catalogues, self.name)
@@ -7405,18 +7567,18 @@ class Child:
  def _inform(self):
   self.set_level()
   for uri in self._clients.watched(self.name, self._serves):
-   self.connection.ask("resources/subscribe", obj(uri=quote(uri)))
+   self.connection.port.watch(uri)
  def _serves(self, client):
   return self._instances.of(client) is self
  def is_watched(self, uri):
   return uri in self._clients.watched(self.name, self._serves)
  def unwatch(self, uri):
   if self.lifecycle.is_ready and not self.is_watched(uri):
-   self.connection.ask("resources/unsubscribe", obj(uri=quote(uri)))
+   self.connection.port.unwatch(uri)
  def set_level(self):
   level = self._clients.level
   if level and self.lifecycle.is_ready and "logging" in self.lifecycle.capabilities:
-   self.connection.ask("logging/setLevel", obj(level=quote(level)))
+   self.connection.port.set_level(level)
  def down(self, reason, last_words):
   if not self.lifecycle.is_alive:
    return
@@ -7465,7 +7627,8 @@ class Child:
  def receive(self, message):
   if isinstance(message, Fragment):
    self.connection.warn(message.problem)
-   self._end(self.connection.ended_by(message))
+   for answer in self.connection.ended_by(message):
+    self._answered(answer)
   elif message.method is None:
    self._answered(message)
   elif message.id_text:
@@ -7499,19 +7662,19 @@ class Child:
   if number in connection.calls:
    if connection.unasked.unanswered:
     connection.unasked.settled()
-   self.calls.answered(number, connection.unmasked(message))
+   if connection.masks is not None:
+    message = connection.unmasked(message)
+   self.calls.answered(number, message)
   elif connection.answered(message):
    self._send_on()
   elif number >= FIRST_ID:
    self.requests.late.ended(number)
    self.calls.flush()
   else:
-   self._end(connection.ended_by(message))
+   for answer in connection.ended_by(message):
+    self._answered(answer)
   if connection.alone:
    connection.ask_next()
- def _end(self, answers):
-  for answer in answers:
-   self._answered(answer)
  def submit_unknown(self, call):
   self.calls.submit_unknown(call)
   self.lists["tools"].read_for_call()
@@ -7525,11 +7688,19 @@ class Child:
   self.calls.flush()
 """,
     "servers.connection": r"""
-from ..messages.jsontext import Json, spliced
-from ..messages.message import Fragment, Message, error, failure, id_text, request
-from ..messages.protocol import PARSE_ERROR
+from ..messages.jsontext import obj
+from ..messages.message import (
+ Fragment,
+ Message,
+ error,
+ failure,
+ id_text,
+ notification,
+ request,
+)
+from ..messages.protocol import INITIALIZED, PARSE_ERROR
 from ..messages.reading import read_line
-from ..servers.effects import FOREVER
+from ..servers.effects import FOREVER, SEND
 from ..servers.unmatched import (
  FIRST_ID,
  AnsweredNotifications,
@@ -7537,107 +7708,35 @@ from ..servers.unmatched import (
  unmatched_answers,
 )
 from ..start.values import quote
-LONGEST_TIMES = 10
-_SENT = Message({})
 
 class LegacyChildPort:
- def __init__(
-  self, child, effects, receive):
-  self.deliver = effects.sender(child)
-  self.receive = receive
+ def __init__(self, connection):
+  self._connection = connection
+  self.deliver = connection.effects.sender(connection.child)
+  self.receive = connection.receive
+ def introduce(self, params, finish):
+  self._connection.ask("initialize", params, finish, deadline=FOREVER)
+ def begin(self):
+  self._connection.send(notification(INITIALIZED))
+ def ask(self, number, method, params):
+  self.deliver(request(number, method, params))
+ def set_level(self, level):
+  self._connection.ask("logging/setLevel", obj(level=quote(level)))
+ def watch(self, uri):
+  self._connection.ask("resources/subscribe", obj(uri=quote(uri)))
+ def unwatch(self, uri):
+  self._connection.ask("resources/unsubscribe", obj(uri=quote(uri)))
+ def compose(self, call):
+  if not call.client.is_modern:
+   return call.request()
+  meta = call.extra()
+  if call.token:
+   meta = {**meta, "progressToken": str(call.number)}
+  return call.request(obj(meta) if meta else "")
  @property
  def is_idle(self):
   return True
  def tick(self, now):
-  pass
-
-class Call:
- __slots__ = (
-  "_latest",
-  "_limit",
-  "_message",
-  "answer",
-  "attended",
-  "client",
-  "deadline",
-  "identifier",
-  "key",
-  "method",
-  "name",
-  "number",
-  "original",
-  "others",
-  "path",
-  "refusal",
-  "serial",
-  "token",
- )
- def __init__(
-  self,
-  client,
-  message,
-  name,
-  path=(),
-  original="",
- ):
-  self.client = client
-  self.answer = client.deliver
-  self.method = message.method or ""
-  self.identifier = message.id_text
-  self.key = message.id
-  self.attended = True
-  self.name = name
-  self.path = path
-  self.original = original
-  self.others = []
-  self.refusal = ""
-  self.serial = 0
-  self.number = 0
-  self.token = ""
-  self.deadline = FOREVER
-  self._latest = FOREVER
-  self._limit = 0.0
-  self._message = message
- @property
- def params(self):
-  return self._message.params
- def overhear(self, listen):
-  deliver = self.answer
-  def answer(message):
-   listen(message)
-   deliver(message)
-  self.answer = answer
- def limit(self, seconds, now):
-  self._limit = seconds
-  self._latest = now + LONGEST_TIMES * seconds
-  self.deadline = now + seconds
-  return self.deadline
- def progressed(self, now):
-  if self.deadline < FOREVER:
-   self.deadline = min(now + self._limit, self._latest)
- def sent_as(self, number):
-  self.number = number
-  message = self._message
-  if not self.others:
-   self._message = _SENT
-  given = message.params
-  if not given:
-   return request(number, self.method, message.raw("params"))
-  params = message.members["params"]
-  changes = []
-  if self.path:
-   changes.append((params.place(self.path), quote(self.original)))
-  token = params.part("_meta", "progressToken") if "_meta" in given else ""
-  if token not in ("", "null"):
-   self.token = token
-   changes.append((params.place(("_meta", "progressToken")), str(number)))
-  text = spliced(params.text, changes) if changes else params.text
-  return Message({"params": Json(text)}, self.method, str(number), number)
- def is_settled_by(self, code):
-  return False
- def succeeded(self, server, message):
-  return message
- def failed(self):
   pass
 
 class OwnRequest:
@@ -7673,9 +7772,9 @@ class Connection:
   self.alone = []
   self.unasked = AnsweredNotifications()
   self._last_id = FIRST_ID - 1
-  self._legacy = LegacyChildPort(child, effects, receive)
+  self._legacy = LegacyChildPort(self)
   self.port = self._legacy
-  self._masks = None
+  self.masks = None
   self.warned = False
  def clear(self):
   self.calls, self.own = {}, {}
@@ -7684,18 +7783,23 @@ class Connection:
   self.port = self._legacy
  def open(self, port, masks):
   self.port = self._legacy if port is None else port
-  self._masks = masks
+  self.masks = masks
  def send(self, message):
   if not message.id_text:
    self.unasked.told(message.method)
-  masked = message if self._masks is None else self._masks.to_child(message)
-  self.port.deliver(masked)
+  self.port.deliver(message)
  def unmasked(self, message):
-  return message if self._masks is None else self._masks.from_child(message)
+  return message if self.masks is None else self.masks.from_child(message)
  def forward(self, call):
   self._last_id = number = self._last_id + 1
   self.calls[number] = call
-  self.send(call.sent_as(number))
+  call.number = number
+  message = self.port.compose(call)
+  if message is not None:
+   self.transmit(message)
+ def transmit(self, message):
+  masked = message if self.masks is None else self.masks.to_child(message)
+  self.effects.actions.append((SEND, self.child, masked))
  def mint(self):
   self._last_id += 1
   return self._last_id
@@ -7712,10 +7816,8 @@ class Connection:
   if deadline is None:
    deadline = self.effects.clock() + self.options.connect_timeout
   self.own[number] = OwnRequest(finish, prepare, self.effects.arm(deadline))
-  self.send(request(number, method, params))
+  self.port.ask(number, method, params)
   return number
- def ask_alone(self, ask):
-  self.alone.append(ask)
  def ask_next(self):
   while self.alone and not self.owed():
    self.alone.pop(0)()
@@ -7741,6 +7843,7 @@ class Connection:
    return False
   self.unasked.settled()
   own.finish(message)
+  self.unclear.discard(message.number)
   return True
  def ended_by(self, said):
   if isinstance(said, Fragment):
@@ -7756,7 +7859,7 @@ class Connection:
  def unmatched(self, said, in_flight):
   answers = unmatched_answers(said, in_flight, self.name)
   if len(answers) > 1:
-   self.unclear.update([answer.number for answer in answers])
+   self.unclear.update(self.own.keys() & {answer.number for answer in answers})
   return answers
  def say(self, text):
   self.effects.say(f"server '{self.name}' {text}")
@@ -7834,6 +7937,8 @@ from ..servers.lifecycle import DOWN, QUEUED, READY, STARTING, retry_pause
 from ..servers.server_requests import ASKED_IN_CALLS, can_be_asked
 MAXIMUM_INSTANCES = 32
 SPARE_SECONDS = 60.0
+MAXIMUM_STARTING = 8
+MAXIMUM_IN_BACKGROUND = 7
 NOT_SHARED = (
  "asks clients in the middle of calls: each client that it may ask has an instance of its own "
  "from its next call on, which shares no state with the others"
@@ -7964,6 +8069,16 @@ class Instances:
     child.retire()
    else:
     self._effects.arm(due)
+
+def admit(children):
+ queued = [child for child in children if child.state == QUEUED]
+ starting = sum(child.state == STARTING for child in children)
+ for child in sorted(queued, key=lambda child: not child.calls.any_waits):
+  limit = MAXIMUM_STARTING if child.calls.any_waits else MAXIMUM_IN_BACKGROUND
+  if starting >= limit:
+   return
+  starting += 1
+  child.lifecycle.start()
 """,
     "servers.lifecycle": r"""
 from ..clients.clients import relayed
@@ -8257,9 +8372,6 @@ class ListReader:
  @property
  def is_at_rest(self):
   return self._reading is None and self._again_at == FOREVER
- @property
- def _is_of_all(self):
-  return self._instances.shares(self._connection.child)
  def read(self):
   if self._reading is not None:
    return
@@ -8302,7 +8414,7 @@ class ListReader:
  def _answered(self, reading, answer):
   if answer.number in self._connection.unclear and not reading.is_repeated:
    reading.is_repeated = True
-   self._connection.ask_alone(lambda: self._ask_again(reading))
+   self._connection.alone.append(lambda: self._ask_again(reading))
    return
   if answer.is_error:
    if self.kind is TOOLS or answer.code != METHOD_NOT_FOUND:
@@ -8351,7 +8463,7 @@ class ListReader:
   if difference and now < settled_at and not self.is_awaited:
    self._again_at = self._effects.arm(settled_at)
    return
-  if self._guarded or self._is_of_all:
+  if self._guarded or self._instances.shares(self._connection.child):
    self._apply(items, difference)
    self._report(difference)
   overtaken = self._guarded and self._again_at < FOREVER
@@ -8377,7 +8489,7 @@ class ListReader:
    recorded = self._catalogue.recorded(self._server)
    self._serve([item for item in recorded if item.original not in gone])
  def _serve(self, items):
-  if not self._is_of_all:
+  if not self._instances.shares(self._connection.child):
    return
   changes = Difference(self._catalogue.served(self._server), items)
   if changes:
@@ -8723,8 +8835,7 @@ class ServerRequests:
   self.open.limit(foreign, now)
   return bool(foreign)
  def sent(self, call):
-  client = call.client
-  if client.capabilities and self._lifecycle.era == LEGACY and can_be_asked(client):
+  if self._lifecycle.era == LEGACY and can_be_asked(call.client):
    effects = self._connection.effects
    self.first_calls.note(call, effects.clock())
    effects.arm(self.first_calls.until)
@@ -9308,6 +9419,37 @@ def open_to_append(path):
  descriptor = open_osfhandle(handle, _WRITE_ONLY)
  return descriptor
 """,
+    "stdio.running": r"""
+import os
+import sys
+from ..launch.platforms import own_folder
+from ..messages.printable import where
+from ..plan.plan import PLAIN, Plan, unreadable
+from ..start.handover import LOG_DIRECTORY
+from ..stdio.standard import open_standard_files, print_error
+from ..stdio.stdio import INPUT_UNREADABLE, Stdio
+INTERNAL_FAULT = 70
+
+def run(tables, file, handover):
+ folder = own_folder(file)
+ open_standard_files()
+ try:
+  plan = Plan(tables)
+  if len(sys.argv) > 1 or os.environ.get(LOG_DIRECTORY):
+   from ..tool.commands import run_command
+   status = run_command(plan, folder, sys.argv[1:], handover)
+  else:
+   status = Stdio(plan, folder).run(handover)
+ except OSError as problem:
+  print_error(f"{file}: {problem.strerror or type(problem).__name__}")
+  status = INPUT_UNREADABLE
+ except Exception as fault:
+  texts = {name: text for name, text in tables.items() if name not in PLAIN}
+  what = unreadable("PLAN", texts) or f"internal fault: {where(fault)}"
+  print_error(f"{file}: {what}; if the file was edited, compile it anew")
+  status = INTERNAL_FAULT
+ os._exit(status)
+""",
     "stdio.standard": r"""
 import os
 from ..launch.secrecy import shown
@@ -9334,7 +9476,6 @@ from ..clients.answers import Answers, answer_line
 from ..clients.client import Client
 from ..clients.profiles import choose
 from ..launch.needs import missing_variables, recursion_fault
-from ..launch.platforms import own_folder
 from ..messages.message import (
  MAXIMUM_LINE_BYTES,
  Lines,
@@ -9344,9 +9485,8 @@ from ..messages.message import (
  failure,
  read_message,
 )
-from ..messages.printable import where
 from ..messages.protocol import INVALID_REQUEST
-from ..plan.plan import PLAIN, Plan, unreadable
+from ..plan.plan import Plan
 from ..processes.memory import keep_memory
 from ..processes.polling import (
  POLLIN,
@@ -9360,15 +9500,14 @@ from ..processes.polling import (
 )
 from ..processes.threads import SIGNAL_SECONDS
 from ..processes.writer import Writer
-from ..start.handover import ABOVE, ENDING, HEAD_START_SECONDS, LOG_DIRECTORY
-from ..stdio.standard import open_standard_files, print_error
+from ..start.handover import ABOVE, ENDING, HEAD_START_SECONDS
+from ..stdio.standard import print_error
 from ..stdio.windows_input import ThreadedInput
 DRAIN_SECONDS = 5.0
 FLUSH_SECONDS = 1.0
 INPUT_UNREADABLE = 2
 STARTED_BY_ITSELF = 2
 MISSING_VARIABLE = 3
-INTERNAL_FAULT = 70
 
 class Stdio:
  def __init__(self, plan, folder, log=None):
@@ -9549,26 +9688,6 @@ def _protocol_output():
   except OSError:
    pass
  return Writer(os.dup(1), private=False)
-
-def run(tables, file, handover):
- folder = own_folder(file)
- open_standard_files()
- try:
-  plan = Plan(tables)
-  if len(sys.argv) > 1 or os.environ.get(LOG_DIRECTORY):
-   from ..tool.commands import run_command
-   status = run_command(plan, folder, sys.argv[1:], handover)
-  else:
-   status = Stdio(plan, folder).run(handover)
- except OSError as problem:
-  print_error(f"{file}: {problem.strerror or type(problem).__name__}")
-  status = INPUT_UNREADABLE
- except Exception as fault:
-  texts = {name: text for name, text in tables.items() if name not in PLAIN}
-  what = unreadable("PLAN", texts) or f"internal fault: {where(fault)}"
-  print_error(f"{file}: {what}; if the file was edited, compile it anew")
-  status = INTERNAL_FAULT
- os._exit(status)
 """,
     "stdio.supervisor": r"""
 import os
@@ -10691,7 +10810,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_3a5a6624", RUNTIME, globals())
+embed("_mcpagg_ac2520e9", RUNTIME, globals())
 
 PLAN = {
     "name": "mcp",

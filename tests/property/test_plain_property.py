@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpagg_runtime.clients.client import Client
+from mcpagg_runtime.messages.ambiguity import ambiguity
 from mcpagg_runtime.messages.jsontext import Malformed
 from mcpagg_runtime.messages.message import Message, decode, read_message
 from mcpagg_runtime.messages.reading import read_line
-from mcpagg_runtime.routing.routing import ambiguity
-from mcpagg_runtime.servers.connection import Call
+from mcpagg_runtime.servers.call import Call
 
 # --- Lines ------------------------------------------------------------------------------------
 
@@ -86,7 +86,9 @@ def test_a_request_says_what_the_json_module_reads(text: str) -> None:
         assert bool(ambiguity(message)) == (names > 1)
         places = [at for at, (name, _) in enumerate(params) if name == "name"]
         if places:
-            sent = Call(Client("spec"), message, "", ("name",), "t").sent_as(7).line()
+            asked = Call(Client("spec"), message, "", ("name",), "t")
+            asked.number = 7
+            sent = asked.request().line()
             params[places[-1]] = "name", "t"
             found = json.loads(sent, object_pairs_hook=Pairs)
             assert (found.last("id"), found.last("method")) == (7, "tools/call")

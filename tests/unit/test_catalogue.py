@@ -32,8 +32,8 @@ def catalogue(servers: dict[str, Iterable[str | Json]], **choices: Any) -> Catal
 
 def listed(found: Catalogue, spelling: str = "exposed", capable: bool = True) -> list[Json]:
     """Return the tools of the list."""
-    client = Client("spec")
-    client.spelling, client.capable = spelling, capable
+    client = Client("portable" if spelling == "portable" else "spec")
+    client.capable = capable
     return [json.loads(text) for text in found.texts(client)]
 
 

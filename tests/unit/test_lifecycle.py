@@ -19,8 +19,8 @@ from core import (
 
 from mcpagg_runtime.clients.client import Client
 from mcpagg_runtime.messages.protocol import LEGACY, TASKS
-from mcpagg_runtime.routing.router import MAXIMUM_IN_BACKGROUND, MAXIMUM_STARTING
 from mcpagg_runtime.servers.effects import FOREVER
+from mcpagg_runtime.servers.instances import MAXIMUM_IN_BACKGROUND, MAXIMUM_STARTING
 from mcpagg_runtime.servers.lifecycle import (
     CREATED,
     DOWN,

@@ -17,7 +17,7 @@ from modern_children import (
     required,
 )
 
-from mcpagg_runtime.modern.child import MAXIMUM_ROUNDS
+from mcpagg_runtime.modern.rounds import MAXIMUM_ROUNDS
 
 
 def test_required_input_is_asked_of_the_client_and_brought_back() -> None:

@@ -70,6 +70,7 @@ WAYS = {
 """Every function, class or module that writes, and what makes that safe."""
 
 COMPLAINING = {
+    "runtime.stdio.running",
     "runtime.stdio.standard",
     "runtime.stdio.stdio",
     "runtime.http.app",

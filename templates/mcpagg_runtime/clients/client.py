@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.messages.jsontext import members, obj
+from mcpagg_runtime.messages.jsontext import members, obj, read_members
 from mcpagg_runtime.messages.message import Message, error
 from mcpagg_runtime.messages.protocol import (
     CAPABILITIES_KEY,
+    ENVELOPE,
     INFO_KEY,
     INVALID_PARAMS,
     LEGACY,
@@ -21,7 +22,6 @@ from mcpagg_runtime.messages.protocol import (
 from mcpagg_runtime.start.greeting import (
     LEGACY_VERSIONS,
     RELAYED,
-    is_capable,
     negotiated_version,
     spelling_for,
 )
@@ -34,11 +34,15 @@ if TYPE_CHECKING:
     Member = tuple[Any, int, int]
 
 
+# Of a longer `_meta`, nothing is kept for the next request.
+LONGEST_ENVELOPE = 1 << 12
+
+
 class Client:
     """One client: who it is, and what it can do."""
 
     __slots__ = (
-        "_last_id",
+        "asked",
         "audience",
         "capabilities",
         "capable",
@@ -46,15 +50,17 @@ class Client:
         "deliver",
         "era",
         "extensions",
+        "extra",
         "info",
         "initialized",
+        "latest",
         "level",
         "may_answer",
         "name",
         "names",
         "party",
-        "spelling",
         "starter",
+        "token",
         "version",
         "watched",
     )
@@ -76,8 +82,6 @@ class Client:
         """Whether it declared anything on which the tools of a server may depend."""
         self.extensions = ""
         """Those that it declared, as JSON text, "" for none."""
-        self.spelling = spelling_for(names, None)
-        """The attribute of Item that it is shown as name."""
         self.initialized = False
         """Whether it has shaken hands."""
         self.level = ""
@@ -96,14 +100,26 @@ class Client:
         """Whether it may still send answers, before the end of its input."""
         self.watched: dict[str, tuple[str, str]] = {}
         """{URI of a resource: (the server that has agreed to tell of it, its own URI)}."""
-        self._last_id = 0
+        self.token = ""
+        """Of a request of a modern client: the JSON text of its progress token, "" for none."""
+        self.extra: dict[str, str] = {}
+        """Of such: {name: JSON text} of what its `_meta` has beside the envelope and that token."""
+        self.latest: tuple[Any, ...] | None = None
+        """The `_meta` of the last modern request over the connection, and what was read of it."""
+        self.asked = 0
+        """How many requests it was sent: their ids count from 1."""
         self.deliver: Callable[[Message], None] = _lost
         """Takes what the router says to it."""
 
+    @property
+    def spelling(self) -> str:
+        """The attribute of Item that it is shown as name."""
+        return spelling_for(self.names, self.name)
+
     def mint(self) -> int:
         """Return an id for a request to the client."""
-        self._last_id += 1
-        return self._last_id
+        self.asked += 1
+        return self.asked
 
     def shake_hands(self) -> None:
         """It has shaken hands: from now on it may want servers."""
@@ -120,17 +136,16 @@ class Client:
     def _present(self, text: str, info: Member | None, declared: Member | None) -> None:
         """Note who it is and what it can do, from those members of a JSON text."""
         self.name, self.info, self.extensions, self.capabilities = "", "", "", {}
-        self.capable = declared is not None and is_capable(declared[0])
         if info is not None and type(info[0]) is dict:
             self.info = text[info[1] : info[2]]
             name = info[0].get("name")
             self.name = name if type(name) is str else ""
-        if declared is not None and type(declared[0]) is dict:
+        if declared is not None and declared[0] and type(declared[0]) is dict:
             found, _ = members(text, declared[1])
             objects = {name: text[a:b] for name, (v, a, b) in found.items() if type(v) is dict}
             self.capabilities = {name: objects[name] for name in RELAYED if name in objects}
             self.extensions = objects.get("extensions", "")
-        self.spelling = spelling_for(self.names, self.name)
+        self.capable = bool(self.capabilities or self.extensions)
 
 
 def _lost(message: Message) -> None:
@@ -143,9 +158,18 @@ class ModernRequest(Client):
     It has an envelope: members of `_meta` that say who asks.
     """
 
-    __slots__ = ("declared", "fault", "identifier", "message", "token")
+    __slots__ = ("declared", "fault", "identifier", "message", "meta", "repeats")
 
     is_modern = True
+
+    declared: str
+    """All that the client can do, as JSON text."""
+    fault: str
+    """The error that a bad envelope is answered with, as JSON text, "" for none."""
+    meta: str
+    """The JSON text of its `_meta`."""
+    repeats: bool
+    """Whether a member of that stands twice."""
 
     def __init__(self, client: Client, message: Message) -> None:
         super().__init__(client.names)
@@ -160,20 +184,37 @@ class ModernRequest(Client):
         """
         self.connection = client
         self.party = self if client.audience is not None else client
-        text = message.json("params").part("_meta")
-        meta, _ = members(text)
         self.message = message
         self.identifier = message.id_text
         """The JSON text of its id."""
-        self.token = _text(text, meta, "progressToken")
-        """The JSON text of its progress token, "" for none."""
-        self._present(text, meta.get(INFO_KEY), meta.get(CAPABILITIES_KEY))
-        self.declared = _text(text, meta, CAPABILITIES_KEY)
-        """All that the client can do, as JSON text."""
-        level = meta[LEVEL_KEY][0] if LEVEL_KEY in meta else ""
+        meta = message.members["params"].part("_meta")
+        if client.latest is None or client.latest[0] != meta:
+            self._read(message.params["_meta"], meta)
+            said = (meta, self.repeats, self.fault, self.token, self.extra, self.level)
+            who = (self.name, self.info, self.declared, self.extensions)
+            able = (self.capabilities, self.capable)
+            client.latest = (*said, *who, *able) if len(meta) < LONGEST_ENVELOPE else None
+            return
+        # A client says the same of itself in each request.
+        self.meta, self.repeats, self.fault, self.token, self.extra, self.level = client.latest[:6]
+        self.name, self.info, self.declared, self.extensions = client.latest[6:10]
+        self.capabilities, self.capable = client.latest[10:]
+
+    def _read(self, value: Mapping[str, Any], text: str) -> None:
+        """Read who asks, and what else is said, in its `_meta`."""
+        self.meta = text
+        found: dict[str, Member] = {}
+        names: list[str] = []
+        read_members(text, 0, found, names)
+        self.repeats = len(names) > len(found)
+        self._present(text, found.get(INFO_KEY), found.get(CAPABILITIES_KEY))
+        said = {name: text[start:end] for name, (v, start, end) in found.items() if v is not None}
+        self.declared = said.get(CAPABILITIES_KEY, "")
+        self.token = said.get("progressToken", "")
+        self.extra = extra_of(text, found)
+        level = value.get(LEVEL_KEY)
         self.level = level if type(level) is str else ""
-        self.fault = _fault({name: value for name, (value, _, _) in meta.items()})
-        """The error that a bad envelope is answered with, as JSON text, "" for none."""
+        self.fault = _fault(value)
 
     def release(self) -> None:
         """Keep its message no longer, which may be large: servers know who started them."""
@@ -184,8 +225,10 @@ class ModernRequest(Client):
 _RELEASED = Message({})
 
 
-def _text(text: str, found: Mapping[str, tuple[Any, int, int]], name: str) -> str:
-    return text[slice(*found[name][1:])] if name in found and found[name][0] is not None else ""
+def extra_of(text: str, meta: Mapping[str, Member]) -> dict[str, str]:
+    """Return {name: JSON text} of what a `_meta` has beside the envelope and a progress token."""
+    ours = (*ENVELOPE, "progressToken")
+    return {name: text[start:end] for name, (_, start, end) in meta.items() if name not in ours}
 
 
 def _fault(meta: Mapping[str, Any]) -> str:

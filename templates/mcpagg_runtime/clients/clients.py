@@ -59,8 +59,8 @@ class Clients:
         self._connected[client] = None
 
     def disconnect(self, client: Client) -> None:
-        """Let a client go."""
-        del self._connected[client]
+        """Let a client go, if it is there."""
+        self._connected.pop(client, None)
 
     def watched(self, server: str, serves: Callable[[Client], bool]) -> list[str]:
         """Return its own URIs of the resources that a server tells those clients of, each once."""
@@ -225,9 +225,11 @@ def able(client: Client) -> str:
 
     That is all that a modern request declares, but for what does not pass a proxy.
     """
-    if isinstance(client, ModernRequest):
-        return edited(client.declared, add=_passing_extensions(client))
-    return relayed(client)
+    if not isinstance(client, ModernRequest):
+        return relayed(client)
+    if not client.extensions:
+        return client.declared
+    return edited(client.declared, add=_passing_extensions(client))
 
 
 def _passing_extensions(client: Client) -> dict[str, str]:

@@ -249,8 +249,11 @@ def edited(text: str, drop: Collection[str] = (), add: Mapping[str, str] = {}) -
 
 def rivals(names: Iterable[str], ours: Collection[str]) -> list[str]:
     """Return which names a parser that ignores case takes for one of ours, and are none."""
+    others = [name for name in names if name not in ours]
+    if not others:
+        return others
     folded = [*map(str.casefold, ours)]
-    return [name for name in names if name not in ours and name.casefold() in folded]
+    return [name for name in others if name.casefold() in folded]
 
 
 def spliced(text: str, changes: list[tuple[Span, str]]) -> str:

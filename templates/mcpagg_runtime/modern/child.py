@@ -1,8 +1,7 @@
-"""The port of a modern child: to the router it is one that shakes hands.
+"""The port of a modern child: calls become requests that say who asks, results what was asked for.
 
-Its calls go in rounds: a result that says that input is required becomes requests to the client,
-and the call is made again with the answers. https://modelcontextprotocol.io/
-specification/2026-07-28/basic/patterns/mrtr
+To a client that speaks this revision all passes as it is; one that does not is asked in rounds what
+the child asks by a result. https://modelcontextprotocol.io/specification/2026-07-28
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.clients.clients import able, attributed_input
 from mcpagg_runtime.lists.catalogue import wraps_output
-from mcpagg_runtime.messages.jsontext import Json, edited, members, obj
+from mcpagg_runtime.messages.jsontext import Json, edited, obj
 from mcpagg_runtime.messages.message import (
     Fragment,
     error,
@@ -25,10 +24,8 @@ from mcpagg_runtime.messages.protocol import (
     ACKNOWLEDGED,
     CANCELLED,
     CAPABILITIES_KEY,
-    CLIENT_METHODS,
     HEADER_MISMATCH,
     INFO_KEY,
-    INITIALIZED,
     INTERNAL_ERROR,
     LEVEL_KEY,
     MISSING_CAPABILITY,
@@ -40,112 +37,24 @@ from mcpagg_runtime.messages.protocol import (
     UNSUPPORTED_VERSION,
     VERSION_KEY,
 )
-from mcpagg_runtime.modern.results import MODERN_MEMBERS, legacy_result
+from mcpagg_runtime.modern.results import MODERN_MEMBERS
+from mcpagg_runtime.modern.rounds import Rounds
 from mcpagg_runtime.modern.subscriptions import Streams
 from mcpagg_runtime.servers.effects import FOREVER
 from mcpagg_runtime.servers.unmatched import FIRST_ID, AnsweredNotifications
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from mcpagg_runtime.clients.client import Client
     from mcpagg_runtime.messages.message import Message
+    from mcpagg_runtime.servers.call import Call
     from mcpagg_runtime.servers.connection import Connection
 
 # Notifications of clients that this revision has not.
 LEGACY_NOTIFICATIONS = frozenset({PROGRESS, ROOTS_CHANGED})
-# As many as the TypeScript SDK makes; then the call fails.
-MAXIMUM_ROUNDS = 8
-# A result that requires no input says: try again later.
-FIRST_WAIT_SECONDS = 0.05
-LONGEST_WAIT_SECONDS = 0.25
-
-
-class PendingRequest:
-    """A request that the router made, on its way through rounds."""
-
-    __slots__ = (
-        "_answers",
-        "_params",
-        "_state",
-        "client",
-        "due",
-        "method",
-        "number",
-        "questions",
-        "round",
-        "sent",
-        "wraps",
-    )
-
-    def __init__(self, message: Message, method: str, client: Client | None) -> None:
-        self.number = message.number
-        """The id that the router knows it by."""
-        self.sent = self.number
-        """The one that the child does, 0 while it is the client's turn."""
-        self.method = method
-        self.client = client
-        """Who asks, None for the proxy itself."""
-        self.round = 1
-        self.questions: dict[str, tuple[str, str]] = {}
-        """{id: (key in the result, method)} of requests to the client that are not answered yet."""
-        self.wraps = False
-        """Whether the output schema of the tool was wrapped, see `legacy_item`."""
-        self.due = FOREVER
-        """When it is made again."""
-        self._params = message.json("params")
-        self._answers: dict[str, str] = {}
-        """{key: JSON text} of what the client has answered in this round."""
-        self._state = ""
-        """The JSON text of the state that the child wants back, "" for none."""
-
-    def params(self, asking: str, info: str, level: str) -> str:
-        """Return its params, with an envelope that says who asks, and what has been answered."""
-        add = {}
-        if self._answers:
-            add["inputResponses"] = obj(self._answers)
-        if self._state:
-            add["requestState"] = self._state
-        meta = self._params.value.get("_meta")
-        old = self._params.part("_meta") if type(meta) is dict else ""
-        return self._params.edited(add={**add, "_meta": envelope(asking, info, level, old)}).text
-
-    def next_round(self, required: Json) -> None:
-        """The child requires input before it answers."""
-        self.round += 1
-        self.sent = 0
-        self._answers = {}
-        self._state = required.part("requestState")
-
-    def wait(self) -> float:
-        """Return for how long it waits if no input is required after all."""
-        return min(FIRST_WAIT_SECONDS * 2.0 ** (self.round - 2), LONGEST_WAIT_SECONDS)
-
-    def questions_in(self, required: Json) -> list[Message] | None:
-        """Return what input is required as requests to the client, None if that cannot be asked."""
-        wanted = required.value["inputRequests"]
-        if type(wanted) is not dict or not all(map(_is_askable, wanted.values())):
-            return None
-        text = required.part("inputRequests")
-        asked = []
-        for key, (value, start, end) in members(text)[0].items():
-            number = f"{self.number}.{self.round}/{key}"
-            self.questions[number] = key, value["method"]
-            asked.append(_question(number, value, text[start:end]))
-        return asked
-
-    def answered(self, question: str, answer: Message) -> str:
-        """Take a client's answer; return the method that it refuses to answer, "" for none."""
-        key, method = self.questions.pop(question)
-        if not answer.is_error:
-            self._answers[key] = answer.raw("result") or "{}"
-        elif method == "elicitation/create":
-            self._answers[key] = '{"action":"cancel"}'
-        else:
-            return method
-        return ""
 
 
 class ModernChildPort:
@@ -165,9 +74,9 @@ class ModernChildPort:
         `ask` takes what the child asks in a client's call, `tool` gives the JSON text of one of its
         tools, or ""; `several` says whether the proxy has other children.
         """
-        self._connection = connection
+        self.connection = connection
         self._about = about
-        self._ask_client = ask
+        self.ask_client = ask
         self._tool = tool
         self._several = several
         self._effects = connection.effects
@@ -178,107 +87,116 @@ class ModernChildPort:
         """The capabilities that the child declares."""
         self._level = ""
         self._unasked = AnsweredNotifications()
-        self._pending: dict[int, PendingRequest] = {}
-        """By the id that the router knows them by."""
-        self._streams = Streams(connection, self._own, self._say)
+        self.in_flight: dict[int, Rounds | None] = {}
+        """What the child is to answer: {id: the call in rounds, None for all else}."""
+        self.rounds: dict[int, Rounds] = {}
+        """{id of the call: its rounds}."""
+        self._streams = Streams(connection, self._own, self.say)
 
     @property
     def is_idle(self) -> bool:
         """Whether all requests of the router have ended."""
-        return not self._pending
+        return not (self.in_flight or self.rounds)
 
     # From the router to the child
 
-    def deliver(self, message: Message) -> None:
-        """Take what the router says to a child that shakes hands, and say it as this one wants."""
-        method = message.method
-        if method is None:
-            self._replied(message)
-        elif message.id is None:
-            if method == INITIALIZED:
-                self._streams.listen(self._declared)
-            elif method == CANCELLED:
-                self._cancel(message)
-            elif method not in LEGACY_NOTIFICATIONS:
-                self._send(notification(method, message.raw("params")))
-        elif method == "initialize":
-            self._discover(message)
-        elif method == "logging/setLevel":
-            self._level = message.params["level"]
-            self._say(result(message.id_text, "{}"))
-        elif method == "resources/subscribe":
-            self._streams.subscribe(message)
-        elif method == "resources/unsubscribe":
-            self._streams.unsubscribe(message)
-        else:
-            self._start(message)
-
-    def _discover(self, message: Message) -> None:
-        params = message.json("params")
-        self._asking, self._info = params.part("capabilities"), params.part("clientInfo")
-        empty = request(message.number, "server/discover", "{}")
-        self._make(PendingRequest(empty, "server/discover", None))
-
-    def _start(self, message: Message) -> None:
-        call = self._connection.calls.get(message.number)
-        one = PendingRequest(message, message.method or "", call.client if call else None)
+    def compose(self, call: Call) -> Message | None:
+        """Return the request that a call is to the child: with an envelope that says who asks."""
+        client, number = call.client, call.number
+        if call.method == "resources/subscribe":
+            self._streams.subscribe(number, call.original)
+            return None
+        if call.method == "resources/unsubscribe":
+            self._streams.unsubscribe(number, call.original)
+            return None
+        if client.is_modern:
+            self.in_flight[number] = None
+            if client.info and not (client.extensions or call.token or call.is_ambiguous):
+                return call.request()
+        extra = call.extra()
+        if call.token:
+            extra = {**extra, "progressToken": str(number)}
+        meta = envelope(able(client), client.info or self._about, client.level, extra)
+        if client.is_modern:
+            return call.request(meta)
         # A modern client knows the schema as it is, and gets the result as it is.
-        if call is not None and message.method == "tools/call" and not call.client.is_modern:
-            one.wraps = wraps_output(self._tool(call.original))
-        self._make(one)
+        wraps = call.method == "tools/call" and wraps_output(self._tool(call.original))
+        message = call.request(meta)
+        self.in_flight[number] = self.rounds[number] = Rounds(self, message, client, wraps)
+        return message
 
-    def _make(self, one: PendingRequest) -> None:
-        """Make a request, or make it again with what the client has answered."""
-        one.due = FOREVER
-        self._pending[one.number] = one
-        asking, info, level = self._asking, self._info, self._level
-        if one.client is not None:
-            asking, level = able(one.client), one.client.level
-            info = one.client.info or self._about
-        self._send(request(one.sent, one.method, one.params(asking, info, level)))
+    def introduce(self, params: str, finish: Callable[[Message], None]) -> None:
+        """Ask the child who it is, for who says in `params` who it is itself."""
+        said = Json(params)
+        self._asking, self._info = said.part("capabilities"), said.part("clientInfo")
+
+        def answered(answer: Message) -> None:
+            about = answer.value("result")
+            if not answer.is_error:
+                self._declared = about.get("capabilities")
+                answer = result(answer.id_text, _introduction(answer.members["result"]))
+            finish(answer)
+
+        self.connection.ask("server/discover", "{}", answered, deadline=FOREVER)
+
+    def begin(self) -> None:
+        """Have the child tell of what changes in its lists."""
+        self._streams.listen(self._declared)
+
+    def ask(self, number: int, method: str, params: str) -> None:
+        """Make a request of the proxy's own."""
+        self.in_flight[number] = None
+        self._send(request(number, method, self._own(params or "{}")))
+
+    def set_level(self, level: str) -> None:
+        """Have it log from this level on: each request says so."""
+        self._level = level
+
+    def watch(self, uri: str) -> None:
+        """Want news of a resource."""
+        self._streams.subscribe(self.connection.mint(), uri)
+
+    def unwatch(self, uri: str) -> None:
+        """Want no more news of a resource."""
+        self._streams.unsubscribe(self.connection.mint(), uri)
+
+    def deliver(self, message: Message) -> None:
+        """Take an answer of a client, a cancellation, or another notification."""
+        if message.method is None:
+            self._replied(message)
+        elif message.method == CANCELLED:
+            self._cancel(message)
+        elif message.method not in LEGACY_NOTIFICATIONS:
+            self._send(message)
 
     def _own(self, params: str) -> str:
         """Return the params of a request of the proxy's own, with its envelope."""
-        return edited(params, add={"_meta": envelope(self._asking, self._info, self._level, "")})
+        return edited(params, add={"_meta": envelope(self._asking, self._info, self._level)})
 
     def _cancel(self, message: Message) -> None:
-        number = message.params.get("requestId", 0)
-        one = self._pending.pop(number, None)
-        if one is None:
-            self._streams.withdraw(number)
-            return
-        self._take_back(one)
-        if one.sent:
-            params = message.json("params").owned({"requestId": str(one.sent)}).text
+        sent = number = message.params.get("requestId", 0)
+        one = self.rounds.pop(number, None)
+        if one is not None:
+            one.take_back()
+            sent = one.sent
+        if sent in self.in_flight:
+            del self.in_flight[sent]
+            params = message.json("params").owned({"requestId": str(sent)}).text
             self._send(notification(CANCELLED, params))
-
-    def _take_back(self, one: PendingRequest) -> None:
-        """Take back from the client what it was asked."""
-        for question in one.questions:
-            self._say(notification(CANCELLED, obj(requestId=quote(question))))
-        one.questions = {}
+        elif one is None:
+            self._streams.withdraw(number)
 
     def _replied(self, message: Message) -> None:
-        """Take a client's answer; with the last one the call is made again."""
+        """Take a client's answer to what it was asked in rounds."""
         question = str(message.id)
-        found = [one for one in self._pending.values() if question in one.questions]
-        for one in found:
-            refused = one.answered(question, message)
-            if refused:
-                self._take_back(one)
-                self._fail(one, f"asked the client for {refused} and was refused")
-            elif not one.questions:
-                self._again(one)
-
-    def _again(self, one: PendingRequest) -> None:
-        one.sent = self._connection.mint()
-        self._make(one)
+        for rounds in [one for one in self.rounds.values() if question in one.questions]:
+            rounds.answered(question, message)
 
     def tick(self, now: float) -> None:
         """Make the rounds that are due."""
-        for one in [*self._pending.values()]:
+        for one in [*self.rounds.values()]:
             if one.due <= now:
-                self._again(one)
+                one.again()
             else:
                 self._effects.arm(one.due)
 
@@ -299,123 +217,81 @@ class ModernChildPort:
             # One of two ways in which the specification lets a server end a stream.
             self._streams.ended(minted(message.params.get("requestId")))
         else:
-            self._say(notification(message.method, _unmarked(message)))
+            self.say(notification(message.method, _unmarked(message)))
 
-    def _say(self, message: Message) -> None:
+    def say(self, message: Message) -> None:
         """Let the router have what the child says, in the form that it knows."""
-        self._effects.later(lambda: self._connection.receive(message))
-
-    def _owed(self) -> set[int]:
-        """Return what the child is to answer, by the ids that it knows."""
-        return self._streams.awaited.union([one.sent for one in self._pending.values() if one.sent])
+        self._effects.later(lambda: self.connection.receive(message))
 
     def _unmatched(self, said: Message | Fragment) -> None:
         """End what an answer that matches no request may be to."""
-        for answer in self._connection.unmatched(said, self._owed()):
+        owed = self._streams.awaited.union(self.in_flight)
+        for answer in self.connection.unmatched(said, owed):
             self._answered(answer)
 
     def _answered(self, message: Message) -> None:
         sent = message.number
-        if sent in self._streams:
+        if sent in self.in_flight:
+            one = self.in_flight.pop(sent)
+            if one is None:
+                self._pass(sent, message)
+            else:
+                one.ended(message)
+        elif sent in self._streams:
             self._streams.ended(sent, message.raw("error") if message.is_error else "")
-            return
-        found = [one for one in self._pending.values() if sent and one.sent == sent]
-        if found:
-            self._ended(found[0], message)
         elif message.is_response and sent < FIRST_ID and not self._unasked.takes(message):
             self._unmatched(message)
 
-    def _ended(self, one: PendingRequest, message: Message) -> None:
-        number, said = str(one.number), message.json("result")
-        kind = said.value.get("resultType", "complete")
+    def _pass(self, number: int, message: Message) -> None:
+        """Pass on an answer to who speaks this revision: as it is, what input is required too."""
+        said = message.value("result")
         if message.is_error:
-            self._end(one, failure(number, _explained(message, one.client, self._connection.name)))
-        elif type(message.value("result")) is not dict:
-            self._fail(one, "answered with what is no result")
-        elif one.method == "server/discover":
-            self._declared = said.value.get("capabilities")
-            self._end(one, result(number, _introduction(said)))
-        elif one.client is None or one.client.is_modern:
-            # One that speaks the same revision gets all as it is, what input is required too.
-            if kind == "input_required":
-                text = attributed_input(said, self._connection.name, self._several)
-                message = result(number, text)
-            self._end(one, message.under(number))
-        elif kind == "input_required":
-            self._require(one, said)
-        elif kind == "complete":
-            wraps = one.wraps and said.value.get("isError", False) is not True
-            self._end(one, result(number, legacy_result(said, wraps)))
-        else:
-            shown = said.part("resultType")
-            how = f"answered with a result of type {shown}, which cannot be passed on"
-            self._fail(one, how)
+            call = self.connection.calls.get(number)
+            asking = None if call is None else call.client
+            message = failure(str(number), self.explained(message, asking))
+        elif type(said) is not dict:
+            message = self.failure(number, "answered with what is no result")
+        elif said.get("resultType") == "input_required":
+            whole = message.members["result"]
+            text = attributed_input(whole, self.connection.name, self._several)
+            message = result(str(number), text)
+        self.connection.receive(message)
 
-    def _end(self, one: PendingRequest, message: Message) -> None:
-        del self._pending[one.number]
-        self._say(message)
+    def failure(self, number: int, reason: str) -> Message:
+        """Return the error for what has come to nothing; `reason` completes "Server 'x' …"."""
+        text = error(INTERNAL_ERROR, f"Server '{self.connection.name}' {reason}")
+        return failure(str(number), text)
 
-    def _fail(self, one: PendingRequest, reason: str) -> None:
-        text = error(INTERNAL_ERROR, f"Server '{self._connection.name}' {reason}")
-        self._end(one, failure(str(one.number), text))
+    def explained(self, message: Message, client: Client | None) -> str:
+        """Return an error as the client should see it, None for the proxy itself.
 
-    def _require(self, one: PendingRequest, required: Json) -> None:
-        """Ask the client what the child requires, or wait a moment where that is nothing."""
-        one.next_round(required)
-        if one.round > MAXIMUM_ROUNDS:
-            self._fail(one, f"asked for more than {MAXIMUM_ROUNDS} rounds of input")
-            return
-        if not required.value.get("inputRequests"):
-            one.due = self._effects.arm(self._effects.clock() + one.wait())
-            return
-        questions = one.questions_in(required)
-        if questions is None:
-            self._fail(one, "requires input of a kind that cannot be asked for")
-            return
-        for question in questions:
-            self._ask(one, question)
-
-    def _ask(self, one: PendingRequest, question: Message) -> None:
-        """Ask the client something, unless it has refused something else by then."""
-
-        def ask() -> None:
-            if one.client is not None and question.id in one.questions:
-                self._ask_client(one.client, question)
-
-        self._effects.later(ask)
+        Errors about the envelope concern the proxy's envelope, not the client's, so they become
+        internal errors; a modern client's own missing capability passes.
+        """
+        value, code = message.value("error"), message.code
+        own = client is None or (client.is_modern and code == MISSING_CAPABILITY)
+        if own or code not in (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION):
+            return message.raw("error")
+        why = value.get("message")
+        why = why if type(why) is str else ""
+        if code == MISSING_CAPABILITY and type(value.get("data")) is dict:
+            needed = value["data"].get("requiredCapabilities")
+            names = ", ".join(needed) if type(needed) is dict else ""
+            why = f"{why}: {names}" if names else why
+        return error(INTERNAL_ERROR, f"Server '{self.connection.name}' refused the request: {why}")
 
 
-def _explained(message: Message, client: Client | None, server: str) -> str:
-    """Return an error as the client should see it, None for the proxy itself.
-
-    Errors about the envelope concern the proxy's envelope, not the client's, so they become
-    internal errors; a modern client's own missing capability passes.
-    """
-    value, code = message.value("error"), message.code
-    own = client is None or (client.is_modern and code == MISSING_CAPABILITY)
-    if own or code not in (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION):
-        return message.raw("error")
-    why = value.get("message")
-    why = why if type(why) is str else ""
-    if code == MISSING_CAPABILITY and type(value.get("data")) is dict:
-        needed = value["data"].get("requiredCapabilities")
-        names = ", ".join(needed) if type(needed) is dict else ""
-        why = f"{why}: {names}" if names else why
-    return error(INTERNAL_ERROR, f"Server '{server}' refused the request: {why}")
-
-
-def envelope(asking: str, info: str, level: str, meta: str) -> str:
+def envelope(asking: str, info: str, level: str = "", extra: Mapping[str, str] = {}) -> str:
     """Return a `_meta` with an envelope: what the client can do, who it is, what it wants logged.
 
-    `meta` is the JSON text of what else is in it, "" for nothing.
+    `extra` {name: JSON text} is what else is in it.
     """
     said = {VERSION_KEY: quote(MODERN_VERSION), CAPABILITIES_KEY: asking}
     if info:
         said[INFO_KEY] = info
     if level:
         said[LEVEL_KEY] = quote(level)
-    rest = meta.strip()[1:].lstrip() if meta else "}"
-    return obj(said)[:-1] + ("" if rest == "}" else ",") + rest
+    return obj({**said, **extra})
 
 
 def _unmarked(message: Message) -> str:
@@ -441,20 +317,3 @@ def _introduction(said: Json) -> str:
         "serverInfo": said.part("_meta", SERVER_KEY) or "{}",
     }
     return said.edited(drop=MODERN_MEMBERS, add=add).text
-
-
-def _is_askable(value: Any) -> bool:
-    method = value.get("method") if type(value) is dict else None
-    if type(method) is not str or method not in CLIENT_METHODS:
-        return False
-    return type(value.get("params")) in (dict, type(None))
-
-
-def _question(number: str, value: Any, text: str) -> Message:
-    """Return one of the input requests of a result as a request in the router's form."""
-    params = value.get("params")
-    asked = "{}" if params is None else text[slice(*members(text)[0]["params"][1:])]
-    if params is not None and params.get("mode") == "url":
-        # Older revisions know each visit by an id.
-        asked = Json(asked).owned({"elicitationId": quote(number)}).text
-    return request(number, value["method"], asked)

@@ -1,4 +1,4 @@
-"""The port of modern clients: to the router, each request is a legacy client with a single call.
+"""The edge to modern clients: a request starts a call, and takes its events.
 
 What a child asks in the middle of a call suspends it: the client gets a result that says what input
 is required, and makes its request again with the answers. https://modelcontextprotocol.io/
@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.clients.client import ModernRequest
 from mcpagg_runtime.clients.clients import attributed
 from mcpagg_runtime.lists.differences import same
+from mcpagg_runtime.messages.ambiguity import ambiguity
 from mcpagg_runtime.messages.jsontext import Json, Malformed, edited, elements, obj, parse, place_of
-from mcpagg_runtime.messages.message import Message, error, failure, notification, request, result
+from mcpagg_runtime.messages.message import Message, error, failure, result
 from mcpagg_runtime.messages.protocol import (
     CANCELLED,
     ENVELOPE,
@@ -31,15 +32,13 @@ from mcpagg_runtime.messages.protocol import (
     URL_ELICITATION_REQUIRED,
 )
 from mcpagg_runtime.modern.results import completed
-from mcpagg_runtime.modern.subscriptions import ASIDE, CALL, Subscription, subscription
-from mcpagg_runtime.routing.routing import ambiguity
+from mcpagg_runtime.modern.subscriptions import Subscription, subscription
 from mcpagg_runtime.servers.calls import tool_not_found, tool_of_nobody
 from mcpagg_runtime.servers.effects import FOREVER
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
     from mcpagg_runtime.clients.client import Client
     from mcpagg_runtime.routing.router import Router
@@ -75,34 +74,28 @@ class PendingCall:
 
     def start(self) -> None:
         """Let the router have the call."""
-        asking = self.request
+        asking, message = self.request, self.request.message
         asking.deliver = self.deliver
-        self._router.connect(asking)
-        if asking.level and "logging" in self._router.answers.declared:
-            self._say(request(ASIDE, "logging/setLevel", obj(level=quote(asking.level))))
-        ours = self._port.is_ours(asking.message)
-        params = _unenveloped(asking.message, ("requestState", "inputResponses") if ours else ())
-        self._say(request(CALL, asking.message.method or "", params))
+        if message.params.get("requestState") is not None and self._port.is_ours(message):
+            params = message.json("params").edited(("requestState", "inputResponses"))
+            message = message.changed({"params": params.text})
+        self._router.begin(asking, message)
 
-    def cancel(self, message: Message) -> None:
-        """Take the call back; nothing more is said of it."""
-        params = Json(_unenveloped(message)).owned({"requestId": str(CALL)}).text
-        self._say(notification(CANCELLED, params))
+    def cancel(self, params: str) -> None:
+        """Take the call back; nothing more is said of it. `params` are those of the client."""
+        self._router.withdraw(self.request, params)
+        self.end()
 
     def end(self) -> None:
-        """Let the router forget the call."""
+        """Let the router forget the call, and whatever is under way of it."""
         if self.is_known:
             self._router.disconnect(self.request)
         if self.request.identifier:  # else its client may resume it
             self.request.release()
 
-    def _say(self, message: Message) -> None:
-        """Say something to the router, on behalf of the client."""
-        self._router.receive(self.request, message)
-
-    def _answer(self, message: Message) -> None:
-        """Send the client something."""
-        self.request.connection.deliver(message)
+    def _finish(self) -> None:
+        """Let the router forget the call, which has been answered."""
+        self._router.end(self.request)
 
     # From the router to the client
 
@@ -110,35 +103,38 @@ class PendingCall:
         """Take what the router says to the call's client."""
         asking = self.request
         if message.method is None:
-            if message.id == CALL:
-                self._ended(message)
+            self._ended(message)
         elif message.id_text:
             self._require(message)
         elif message.method == CANCELLED:
             self._asked.pop(message.params["requestId"], None)
-        elif asking.identifier and message.method == PROGRESS:
-            # Whoever resumed the call may want none.
-            if asking.token:
-                params = message.json("params").owned({"progressToken": asking.token}).text
-                self._answer(notification(PROGRESS, params))
-        elif asking.identifier and message.method == LOG_MESSAGE and asking.level:
-            self._answer(message)
+        elif not asking.identifier:
+            pass  # it is suspended
+        elif message.method == PROGRESS or (message.method == LOG_MESSAGE and asking.level):
+            asking.connection.deliver(message)
 
     def _ended(self, message: Message) -> None:
         asking = self.request
         if not asking.identifier:
             self._outcome = message
             return
-        self._port.ended(self)
+        self._port.calls.pop(asking, None)
+        if asking.asked or asking.party is asking:
+            self._port.later(self._finish)  # what its servers have of it ends with the call
+        else:
+            self._router.end(asking)
+        said = message.members.get("result")
         if message.is_error:
             self._failed(message)
-        elif type(message.value("result")) is not dict:
+        elif said is None or type(said.value) is not dict:
             refusal = error(INTERNAL_ERROR, "The server answered with what is no result")
-            self._answer(failure(asking.identifier, refusal))
+            asking.connection.deliver(failure(asking.identifier, refusal))
         else:
-            method = asking.message.method or ""
-            answer = completed(message.json("result"), self._plan, method)
-            self._answer(result(asking.identifier, answer))
+            answer = completed(said, self._plan, asking.message.method or "")
+            is_same = answer is said and message.id_text == asking.identifier
+            asking.connection.deliver(message if is_same else result(asking.identifier, answer))
+        if asking.identifier:  # else its client may resume it
+            asking.release()
 
     def _failed(self, message: Message) -> None:
         code, text = message.code, message.raw("error")
@@ -151,9 +147,11 @@ class PendingCall:
             uri = params.get("uri")
             data = {"data": obj(uri=quote(uri))} if type(uri) is str else {}
             text = Json(text).owned({"code": str(INVALID_PARAMS), **data}).text
-        elif method == "tools/call" and _names_no_tool(text, params.get("name")):
-            text = error(INVALID_PARAMS, f"Unknown tool: {params['name']}")
-        self._answer(failure(self.request.identifier, text))
+        elif method == "tools/call" and type(params.get("name")) is str:
+            name = params["name"]
+            is_unknown = text in (tool_not_found(name), tool_of_nobody(name))  # the router's own
+            text = error(INVALID_PARAMS, f"Unknown tool: {name}") if is_unknown else text
+        self.request.connection.deliver(failure(self.request.identifier, text))
 
     # Input that is required
 
@@ -177,7 +175,8 @@ class PendingCall:
         number = message.number
         if not _may_be_asked(self.request):
             refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
-            self._port.later(lambda: self._say(failure(str(number), refusal)))
+            refused = failure(str(number), refusal)
+            self._port.later(lambda: self._router.receive(self.request, refused))
             return
         self._asked[number] = message.method or "", _modern_params(message.params_text)
         if self.request.identifier:
@@ -198,7 +197,7 @@ class PendingCall:
             _meta=self._plan.signature,
         )
         identifier, self.request.identifier = self.request.identifier, ""
-        self._answer(result(identifier, text))
+        self.request.connection.deliver(result(identifier, text))
 
     def is_resumed_by(self, retry: Message) -> bool:
         """Whether a request is the same call: same method, same params but for the answers."""
@@ -214,7 +213,7 @@ class PendingCall:
         for number, text in self._answers():
             del self._asked[number]
             if self.is_known:
-                self._say(result(str(number), text))
+                self._router.receive(self.request, result(str(number), text))
         if self._outcome is not None:
             # It has ended, whatever is still asked: nobody waits for that any more.
             self._asked = {}
@@ -245,7 +244,7 @@ class ModernClients:
         self._mint = mint
         self._mark = f"{STATE_MARK}{mint()}:"
         """Tells our request states from those of a child, which may be a proxy like this one."""
-        self._calls: dict[ModernRequest, PendingCall] = {}
+        self.calls: dict[ModernRequest, PendingCall] = {}
         """Those that are to be answered."""
         self._subscriptions: dict[ModernRequest, Subscription] = {}
         self._suspended: dict[str, PendingCall] = {}
@@ -254,7 +253,7 @@ class ModernClients:
     @property
     def is_idle(self) -> bool:
         """Whether all requests have ended."""
-        return not (self._calls or self._subscriptions or self._suspended)
+        return not (self.calls or self._subscriptions or self._suspended)
 
     def receive(self, client: Client, message: Message) -> bool:
         """Take a message of a client if it is a modern one; return whether it was."""
@@ -269,6 +268,8 @@ class ModernClients:
         answer = self.router.answers.answer_modern(asking)
         if answer is not None:
             client.deliver(answer)
+        elif message.method != LISTEN and message.params.get("requestState") is None:
+            self.start(asking)
         elif ambiguity(message):
             refusal = error(INVALID_PARAMS, ambiguity(message))
             client.deliver(failure(asking.identifier, refusal))
@@ -276,7 +277,7 @@ class ModernClients:
             self._listen(asking)
         elif self.is_ours(message):
             self._resume(asking)
-        elif message.params.get("requestState") is not None and self._knows_no_state(asking):
+        elif self._knows_no_state(asking):
             self._refuse(asking)
         else:
             self.start(asking)
@@ -286,7 +287,7 @@ class ModernClients:
 
     def start(self, asking: ModernRequest) -> None:
         """Begin a call."""
-        self._calls[asking] = call = PendingCall(self, asking)
+        self.calls[asking] = call = PendingCall(self, asking)
         call.start()
 
     def _listen(self, asking: ModernRequest) -> None:
@@ -303,7 +304,7 @@ class ModernClients:
 
     def suspended(self, call: PendingCall) -> str:
         """Note that a call waits for its client; return the state by which that resumes it."""
-        self._calls.pop(call.request, None)
+        self.calls.pop(call.request, None)
         if len(self._suspended) == MAXIMUM_SUSPENDED:
             oldest = self._suspended.pop(next(iter(self._suspended)))
             self.later(oldest.end)
@@ -318,7 +319,7 @@ class ModernClients:
             return
         del self._suspended[call.state]
         if call.is_known:
-            self._calls[call.request] = call
+            self.calls[call.request] = call
         call.resume(retry)
 
     def _refuse(self, asking: ModernRequest) -> None:
@@ -350,17 +351,12 @@ class ModernClients:
 
     # What ends
 
-    def ended(self, call: PendingCall) -> None:
-        """A call has ended."""
-        self._calls.pop(call.request, None)
-        self.later(call.end)
-
     def _cancel(self, client: Client, message: Message) -> bool:
         """Stop a call or a subscription that its client no longer wants; nothing more is said."""
         key = message.params.get("requestId")
         found = [
             asking
-            for asking in (*self._subscriptions, *self._calls)
+            for asking in (*self._subscriptions, *self.calls)
             if asking.connection is client
             and type(key) is type(asking.message.id)
             and asking.message.id == key
@@ -368,10 +364,11 @@ class ModernClients:
         if not found:
             return False
         # An id may be used again: the youngest is meant.
-        call = self._calls.pop(found[-1], None)
+        call = self.calls.pop(found[-1], None)
         if call is not None:
-            call.cancel(message)
-        (call or self._subscriptions.pop(found[-1])).end()
+            call.cancel(_unenveloped(message))
+        else:
+            self._subscriptions.pop(found[-1]).end()
         return True
 
     def close(self, client: Client) -> None:
@@ -380,8 +377,8 @@ class ModernClients:
         A call that is suspended has been answered: whoever has its state may resume it, over
         another connection.
         """
-        for asking in [one for one in self._calls if one.connection is client]:
-            self._calls.pop(asking).end()
+        for asking in [one for one in self.calls if one.connection is client]:
+            self.calls.pop(asking).end()
         for asking in [one for one in self._subscriptions if one.connection is client]:
             self._subscriptions.pop(asking).end()
 
@@ -403,7 +400,7 @@ class ModernClients:
 
     def owes(self, client: Client) -> bool:
         """Whether a call of a client is still to be answered."""
-        return any(asking.connection is client for asking in self._calls)
+        return any(asking.connection is client for asking in self.calls)
 
 
 def _state_of(message: Message) -> str:
@@ -411,18 +408,15 @@ def _state_of(message: Message) -> str:
     return state if type(state) is str else ""
 
 
-def _unenveloped(message: Message, drop: tuple[str, ...] = ()) -> str:
-    """Return the params of a message without its envelope, if any, and the members of `drop`.
-
-    Some clients put an envelope into notifications too.
-    """
-    params = message.json("params")
+def _unenveloped(notification: Message) -> str:
+    """Return the params of a notification without an envelope: some clients put one there too."""
+    params = notification.json("params")
     if type(params.value.get("_meta")) is not dict:
-        return params.edited(drop=drop).text
+        return params.text
     meta = edited(params.part("_meta"), drop=ENVELOPE)
     if meta == "{}":
-        return params.edited(drop=("_meta", *drop)).text
-    return params.edited(drop=drop, add={"_meta": meta}).text
+        return params.edited(drop=("_meta",)).text
+    return params.edited(add={"_meta": meta}).text
 
 
 def _modern_params(params: str) -> str:
@@ -444,11 +438,6 @@ def _may_be_asked(request: ModernRequest) -> bool:
 def _visits_urls(request: ModernRequest) -> bool:
     """Whether the client of a request can be asked to have a URL visited."""
     return "url" in parse(request.capabilities.get("elicitation", "{}"))
-
-
-def _names_no_tool(text: str, name: Any) -> bool:
-    """Whether an error is the router's own about a tool that nobody has."""
-    return type(name) is str and text in (tool_not_found(name), tool_of_nobody(name))
 
 
 def _visits(message: Message) -> list[str]:

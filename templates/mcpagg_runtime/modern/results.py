@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 UNCACHED = {"ttlMs": "0", "cacheScope": '"private"'}
 # What is ours to say, or to see, in a result: whether it asks something, and how long it keeps.
 _OURS = ("resultType", "inputRequests", "requestState", "_meta", *UNCACHED)
+_FOLDED = frozenset(map(str.casefold, _OURS))
 # What only this revision's results have.
 MODERN_MEMBERS = ("resultType", "ttlMs", "cacheScope")
 
@@ -28,7 +29,7 @@ def completed(said: Json, plan: Plan, method: str) -> Json:
     What is already there stays: a child of this revision says it all itself.
     """
     value = said.value
-    add = {}
+    add: dict[str, str] = {}
     if value.get("resultType", "complete") == "complete":
         if "resultType" not in value:
             add["resultType"] = '"complete"'
@@ -41,7 +42,8 @@ def completed(said: Json, plan: Plan, method: str) -> Json:
         add["_meta"] = plan.signature
     elif SERVER_KEY not in meta:
         add["_meta"] = Json(said.part("_meta")).owned({SERVER_KEY: plan.info}).text
-    return said.owned(add, _OURS)
+    others = [name for name in value if name not in _OURS and name.casefold() in _FOLDED]
+    return said.owned(add, _OURS) if add or others else said
 
 
 def legacy_result(said: Json, wraps: bool) -> Json:

@@ -37,9 +37,6 @@ LISTENABLE = {
     "promptsListChanged": "prompts",
     "resourcesListChanged": "resources",
 }
-# The ids of a modern request towards the router: the call itself, and auxiliary requests; those for
-# the resources of a subscription count on from the latter.
-CALL, ASIDE = 1, 2
 # How long servers may take to say whether they tell of a resource, and how many notifications wait.
 ACKNOWLEDGE_SECONDS = 10.0
 MAXIMUM_HELD = 1_000
@@ -74,7 +71,7 @@ class Subscription:
         self._methods = {f"notifications/{kind}/list_changed" for kind in kinds}
         self._methods.add(RESOURCE_UPDATED)
         uris = _watchable(declared, wanted.get("resourceSubscriptions"))
-        self._unanswered = {ASIDE + number: uri for number, uri in enumerate(uris)}
+        self._unanswered = dict(enumerate(uris, 1))
         """{id of the request: URI} of the resources that no server has agreed to tell of yet."""
         self._watched: list[str] = []
         """The URIs of those that one has."""
@@ -217,17 +214,16 @@ class Streams:
         params = self._enveloped(obj(notifications=wanted))
         self._effects.send(self._connection.child, request(stream, LISTEN, params))
 
-    def subscribe(self, message: Message) -> None:
+    def subscribe(self, identifier: int, uri: str) -> None:
         """Open a stream for a resource; the request is answered once the child honours it."""
-        uri = message.params["uri"]
         waiting = [identifiers for known, identifiers in self._open.values() if known == uri]
         if not waiting:
             wanted = obj(resourceSubscriptions=f"[{quote(uri)}]")
-            self._begin(wanted, uri, [message.number])
+            self._begin(wanted, uri, [identifier])
         elif waiting[0]:  # not honoured yet
-            waiting[0].append(message.number)
+            waiting[0].append(identifier)
         else:
-            self._done(message)
+            self._answer(result(str(identifier), "{}"))
 
     def withdraw(self, identifier: int) -> None:
         """Forget a subscription that is not honoured yet; without any its stream is of no use."""
@@ -237,12 +233,11 @@ class Streams:
                 if not identifiers:
                     self._close(stream)
 
-    def unsubscribe(self, message: Message) -> None:
+    def unsubscribe(self, identifier: int, uri: str) -> None:
         """Want no more news of a resource."""
-        uri = message.params["uri"]
         for stream in [s for s, (known, _) in self._open.items() if known == uri]:
             self._close(stream)
-        self._done(message)
+        self._answer(result(str(identifier), "{}"))
 
     def _close(self, stream: int) -> None:
         """Want no more of a stream; a subscription that waits for it is notified."""
@@ -275,6 +270,3 @@ class Streams:
         for identifier in identifiers:
             unwatched = f"Server '{self._connection.name}' does not watch {uri}"
             self._answer(failure(str(identifier), why or error(INTERNAL_ERROR, unwatched)))
-
-    def _done(self, message: Message) -> None:
-        self._answer(result(message.id_text, "{}"))

@@ -201,7 +201,7 @@ class StreamableSession:
     def _follow(self, transfer: Transfer, response: Response) -> None:
         """Read the stream that answers a request, and resume it if it breaks and can be resumed."""
         reader = EventReader()
-        problem = self._read(transfer, response, reader)
+        problem = _read_stream(self._owner, transfer, response, reader)
         failures = 0
         while not transfer.answered and not transfer.cancelled:
             if (
@@ -217,7 +217,7 @@ class StreamableSession:
                     if not more.is_stream:
                         what = f"broke the stream off, and does not resume it ({more.status})"
                         raise RemoteFault(f"{what} at {more.where}", more.status)
-                    problem = self._read(transfer, more, reader)
+                    problem = _read_stream(self._owner, transfer, more, reader)
             except RemoteFault as fault:
                 if fault.status:
                     raise
@@ -230,23 +230,6 @@ class StreamableSession:
         if reader.last_id:
             headers[LAST_EVENT_FIELD] = reader.last_id
         return self._http.request(transfer, "GET", headers)
-
-    def _read(
-        self, transfer: Transfer, response: Response, reader: EventReader
-    ) -> RemoteFault | None:
-        """Read a stream until the answer has come, or to its end; return what broke it."""
-        try:
-            for events in response.events(reader):
-                for event in events:
-                    if event.kind == "message":
-                        self._owner.on_message(event.data, transfer)
-                if transfer.answered:
-                    break
-        except RemoteFault as fault:
-            if fault.status:  # the server refuses it, however often it is read
-                raise
-            return fault
-        return None
 
     # The standalone stream
 
@@ -266,7 +249,7 @@ class StreamableSession:
                     is_lost = had_stream and response.means_lost_session(response.error_body())
                     had_stream = had_stream or offered
                     if offered:
-                        self._read(transfer, response, reader)
+                        _read_stream(self._owner, transfer, response, reader)
                 if is_lost:
                     offered = True
                     self._open_again(generation)
@@ -302,3 +285,21 @@ class StreamableSession:
         with suppress(RemoteFault):
             self._http.request(Transfer(), "DELETE", headers, seconds=DELETE_SECONDS).close()
         done.set()
+
+
+def _read_stream(
+    owner: SessionOwner, transfer: Transfer, response: Response, reader: EventReader
+) -> RemoteFault | None:
+    """Read a stream until the answer has come, or to its end; return what broke it."""
+    try:
+        for events in response.events(reader):
+            for event in events:
+                if event.kind == "message":
+                    owner.on_message(event.data, transfer)
+            if transfer.answered:
+                break
+    except RemoteFault as fault:
+        if fault.status:  # the server refuses it, however often it is read
+            raise
+        return fault
+    return None

@@ -29,11 +29,7 @@ if TYPE_CHECKING:
 
 
 class Core:
-    """Hands what peers say through their ports to the router.
-
-    A port translates between its peer's era and the form that the router knows, that of the
-    handshake. Nobody is pinned to an era: one pipe may bring requests of both.
-    """
+    """Hands what peers say to the edges, and what becomes of processes to children."""
 
     def __init__(
         self,
@@ -105,20 +101,19 @@ class Core:
         return self.taken()
 
     def _receive(self, client: Client, message: Message | Malformed) -> None:
-        if isinstance(message, Malformed) or not self._is_modern(client, message):
+        """Give a message to the edge that it is for: one pipe may bring those of both eras."""
+        is_taken = False
+        if not isinstance(message, Malformed):
+            is_first = self.modern is None and message.is_enveloped and message.id is not None
+            if is_first and message.method != "initialize":
+                from mcpagg_runtime.modern.client import ModernClients
+
+                self.modern = ModernClients(self.router, self._mint)
+            is_taken = self.modern is not None and self.modern.receive(client, message)
+        if not is_taken:
             self.router.receive(client, message)
         if self.effects.left:
             self.effects.settle()
-
-    def _is_modern(self, client: Client, message: Message) -> bool:
-        """Give a message to the port of modern clients, if it is for that; return whether it is."""
-        if self.modern is None:
-            if not message.is_enveloped or message.id is None or message.method == "initialize":
-                return False
-            from mcpagg_runtime.modern.client import ModernClients
-
-            self.modern = ModernClients(self.router, self._mint)
-        return self.modern.receive(client, message)
 
     def owes(self, client: Client) -> bool:
         """Whether a request of the client is still to be answered."""

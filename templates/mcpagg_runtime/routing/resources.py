@@ -17,7 +17,7 @@ from mcpagg_runtime.messages.protocol import (
 )
 from mcpagg_runtime.plan.uri_templates import fits, is_within, qualified_unit
 from mcpagg_runtime.routing.routing import CompletionCall
-from mcpagg_runtime.servers.connection import Call
+from mcpagg_runtime.servers.call import Call
 from mcpagg_runtime.servers.lifecycle import DOWN
 from mcpagg_runtime.start.values import quote
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.clients.clients import Clients
 from mcpagg_runtime.lists.uris import UriOwners
+from mcpagg_runtime.messages.ambiguity import ambiguity
 from mcpagg_runtime.messages.jsontext import Json, Malformed, NotAnObject, obj
 from mcpagg_runtime.messages.message import error, failure, is_id, notification, result
 from mcpagg_runtime.messages.protocol import (
@@ -27,10 +28,9 @@ from mcpagg_runtime.messages.protocol import (
     ROOTS_CHANGED,
 )
 from mcpagg_runtime.routing.resources import ResourceRouting
-from mcpagg_runtime.routing.routing import NameRouting, ambiguity
-from mcpagg_runtime.servers.connection import Call
-from mcpagg_runtime.servers.instances import Instances
-from mcpagg_runtime.servers.lifecycle import QUEUED, STARTING
+from mcpagg_runtime.routing.routing import NameRouting
+from mcpagg_runtime.servers.call import Call
+from mcpagg_runtime.servers.instances import Instances, admit
 
 if TYPE_CHECKING:
 
@@ -41,10 +41,6 @@ if TYPE_CHECKING:
     from mcpagg_runtime.routing.routing import Dispatching
     from mcpagg_runtime.servers.child import Child
     from mcpagg_runtime.servers.effects import Effects
-
-MAXIMUM_STARTING = 8
-# Of these, one is kept for a child that a call waits for: it need not wait for others to start.
-MAXIMUM_IN_BACKGROUND = 7
 
 
 class ExtensionCall(Call):
@@ -75,35 +71,17 @@ class Router:
         """The instance of each server that stands for it."""
         self._dispatch = dispatching(self.servers)
         self.names = NameRouting(self.plan, answers.catalogues, self.children, self._dispatch)
-        self._resources: ResourceRouting | None = None
+        self.resources = ResourceRouting(
+            answers, self.children, self.clients, self._origins, self._dispatch
+        )
 
     def _instances(self) -> list[Child]:
         """Return all instances of all servers."""
         return [child for instances in self.servers.values() for child in instances]
 
-    @property
-    def resources(self) -> ResourceRouting:
-        """What routes requests with a URI; made for the first one."""
-        if self._resources is None:
-            self._resources = ResourceRouting(
-                self.answers, self.children, self.clients, self._origins, self._dispatch
-            )
-        return self._resources
-
     def admit(self) -> None:
-        """Start queued children, those that a call waits for first, a few at a time."""
-        children = self._instances()
-        queued = [child for child in children if child.state == QUEUED]
-        if not queued:
-            return
-        starting = sum(child.state == STARTING for child in children)
-        queued.sort(key=lambda child: not child.calls.any_waits)
-        for child in queued:
-            limit = MAXIMUM_STARTING if child.calls.any_waits else MAXIMUM_IN_BACKGROUND
-            if starting >= limit:
-                return
-            starting += 1
-            child.lifecycle.start()
+        """Start queued children, a few at a time."""
+        admit(self._instances())
 
     # Clients
 
@@ -140,6 +118,31 @@ class Router:
             self.servers[server].of(client).unwatch(uri)
         for instances in self.servers.values():
             instances.left(client)
+
+    # One request of a modern client is a client by itself
+
+    def begin(self, asking: Client, message: Message) -> None:
+        """Take a request, and forget who asks when it ends."""
+        self.clients.connect(asking)
+        if asking.level and "logging" in self.answers.declared:
+            self._tell_level()
+        self._client_request(asking, message)
+
+    def withdraw(self, asking: Client, params: str) -> None:
+        """Take back what is under way of a request; `params` say more of that."""
+        said = Json(params)
+        for child, call in self._calls_of(asking):
+            self._dispatch.withdraw(call, child, lambda n: said.owned({"requestId": n}).text)
+
+    def end(self, asking: Client) -> None:
+        """Forget a request that was answered."""
+        self.clients.disconnect(asking)
+        if asking.asked:
+            for child in self._instances():
+                child.requests.hand_over(asking)
+        if asking.party is asking:
+            for instances in self.servers.values():
+                instances.left(asking)
 
     def _calls_of(self, client: Client) -> list[tuple[Child, Call]]:
         """Return (child, call) for each call of a client that is to be answered, oldest first."""

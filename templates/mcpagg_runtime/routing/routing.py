@@ -5,18 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.lists.catalogue import TOOLS, Item, Kind
-from mcpagg_runtime.messages.jsontext import Json, rivals
 from mcpagg_runtime.messages.message import error, failure, result
 from mcpagg_runtime.messages.protocol import (
-    ENVELOPE,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     METHODS,
-    OTHER,
 )
 from mcpagg_runtime.plan.names import prefix_of
+from mcpagg_runtime.servers.call import Call
 from mcpagg_runtime.servers.calls import tool_not_found, tool_of_nobody
-from mcpagg_runtime.servers.connection import Call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -29,10 +26,6 @@ if TYPE_CHECKING:
     from mcpagg_runtime.servers.instances import Instances
 
     Dispatching = Callable[[Mapping[str, Instances]], "Dispatch"]
-
-
-_OF_META = ("progressToken", *ENVELOPE)
-_OF_REFERENCE = ("type", "name", "uri")
 
 
 class CompletionCall(Call):
@@ -144,7 +137,8 @@ class NameRouting:
             if not self._dispatch.refuse_withheld(client, message, name):
                 self._call_by_own_name(client, message, catalogue.kind, name)
         elif item.server:
-            self._send(client, message, name, item)
+            call = Call(client, message, name, ("name",), item.original)
+            self._dispatch.send(call, [self._children[item.server]])
         else:
             self._call_subtool(client, message, item)
 
@@ -242,28 +236,3 @@ def _unknown(kind: Kind) -> str:
     if kind is TOOLS:
         return "Tool name must be prefixed with server key"
     return f"{kind.name[:-1].capitalize()} not found"
-
-
-def ambiguity(message: Message) -> str:
-    """Say what a request names more than once of what it is for, "" for nothing.
-
-    What an object means that has a name twice is not defined (RFC 8259, section 4): a server may
-    read another one of the two than the proxy has checked and replaced. Some ignore case, too: they
-    would take the progress token, or the envelope, of somebody else's call from a second spelling.
-    """
-    member = METHODS.get(message.method or "", OTHER).member
-    meta = message.params.get("_meta")
-    twice = rivals(message.params, ("_meta",))
-    twice += rivals(meta, _OF_META) if type(meta) is dict else []
-    if twice:
-        return f"{twice[0]} in params is another member's name, but for its case"
-    if not member or not message.params:
-        return ""
-    params = message.members["params"]
-    if params.stands_twice(member):
-        return f"{member} stands more than once in params"
-    if member == "ref" and type(message.params.get("ref")) is dict:
-        reference = Json(params.part("ref"))
-        twice = [name for name in _OF_REFERENCE if reference.stands_twice(name)]
-        return f"{twice[0]} stands more than once in params" if twice else ""
-    return ""

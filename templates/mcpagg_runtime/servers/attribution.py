@@ -11,7 +11,7 @@ from mcpagg_runtime.servers.effects import FOREVER
 
 if TYPE_CHECKING:
     from mcpagg_runtime.clients.client import Client
-    from mcpagg_runtime.servers.connection import Call
+    from mcpagg_runtime.servers.call import Call
     from mcpagg_runtime.servers.effects import Effects
 
 # How long the first call of a tool may keep first calls of other clients waiting.

@@ -30,11 +30,9 @@ if TYPE_CHECKING:
     from mcpagg_runtime.lists.catalogue import Catalogue
     from mcpagg_runtime.lists.uris import UriOwners
     from mcpagg_runtime.messages.message import Message
-    from mcpagg_runtime.servers.connection import Call, Connection
+    from mcpagg_runtime.servers.call import Call
+    from mcpagg_runtime.servers.child import Child
     from mcpagg_runtime.servers.instances import Instances
-    from mcpagg_runtime.servers.lifecycle import Lifecycle
-    from mcpagg_runtime.servers.lists import Lists
-    from mcpagg_runtime.servers.server_requests import ServerRequests
 
 
 # With these a server says that it does not know what it is asked for; some SDKs say 0.
@@ -50,19 +48,16 @@ class CallQueue:
 
     def __init__(
         self,
-        connection: Connection,
-        lifecycle: Lifecycle,
-        requests: ServerRequests,
-        lists: Lists,
+        child: Child,
         catalogues: Mapping[str, Catalogue],
         origins: UriOwners,
         instances: Instances,
     ) -> None:
-        self._connection = connection
+        self._connection = connection = child.connection
         self._effects = connection.effects
-        self._lifecycle = lifecycle
-        self._requests = requests
-        self._lists = lists
+        self._lifecycle = child.lifecycle
+        self._requests = child.requests
+        self._lists = child.lists
         self._catalogues = catalogues
         self._origins = origins
         self._instances = instances
@@ -183,7 +178,8 @@ class CallQueue:
         if self._may_sleep:
             self._lifecycle.touch()
         self._connection.forward(call)
-        self._requests.sent(call)
+        if call.client.capabilities:
+            self._requests.sent(call)
         if self._requests.deferred.waiting and METHODS.get(call.method, OTHER).kind:
             self._requests.ask_deferred(call.client)
 
@@ -229,11 +225,15 @@ class CallQueue:
         call = self._connection.calls.get(token) if type(token) is int else None
         if call is not None and call.token:
             call.progressed(self._effects.clock())
+            # Whoever has resumed a call may want it under another token, or none.
+            known = call.client.token if call.client.is_modern else call.token
+            if not known:
+                return
             params = message.json("params")
             if rivals(params.value, ("progressToken",)):
-                text = params.owned({"progressToken": call.token}).text
+                text = params.owned({"progressToken": known}).text
             else:
-                text = spliced(params.text, [(params.place(("progressToken",)), call.token)])
+                text = spliced(params.text, [(params.place(("progressToken",)), known)])
             call.client.deliver(notification(PROGRESS, text))
 
     # Calls that end otherwise

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.messages.jsontext import obj
-from mcpagg_runtime.messages.message import Fragment, notification
+from mcpagg_runtime.messages.message import Fragment
 from mcpagg_runtime.messages.protocol import (
     CANCELLED,
-    INITIALIZED,
     LISTS_CHANGED,
     LOG_MESSAGE,
     MODERN,
@@ -18,22 +17,21 @@ from mcpagg_runtime.messages.protocol import (
 )
 from mcpagg_runtime.servers.calls import CallQueue
 from mcpagg_runtime.servers.connection import Connection
-from mcpagg_runtime.servers.effects import FOREVER
 from mcpagg_runtime.servers.lifecycle import CREATED, DOWN, STARTING, Lifecycle
 from mcpagg_runtime.servers.lists import Lists
 from mcpagg_runtime.servers.server_requests import ServerRequests
 from mcpagg_runtime.servers.unmatched import FIRST_ID
-from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from mcpagg_runtime.clients.answers import Answers
     from mcpagg_runtime.clients.client import Client
     from mcpagg_runtime.clients.clients import Clients
     from mcpagg_runtime.lists.uris import UriOwners
     from mcpagg_runtime.messages.message import Message
-    from mcpagg_runtime.servers.connection import Call, ChildPort
+    from mcpagg_runtime.servers.call import Call
+    from mcpagg_runtime.servers.connection import ChildPort
     from mcpagg_runtime.servers.effects import Effects
     from mcpagg_runtime.servers.instances import Instances
 
@@ -43,10 +41,7 @@ LOST_LOG = "logs while calls of several clients are under way: what may be of an
 
 
 class Child:
-    """One server: its parts, which own its state, and what has to happen in them together.
-
-    Each method takes one event. What follows from it is in the effects.
-    """
+    """One instance: its parts, which own its state, and what an event means to them together."""
 
     def __init__(
         self,
@@ -80,15 +75,7 @@ class Child:
             self.connection, self.lifecycle, clients, instances, self._send_on, several=several
         )
         self.lists = Lists(self._catalogues, self.connection, self.lifecycle, clients, instances)
-        self.calls = CallQueue(
-            self.connection,
-            self.lifecycle,
-            self.requests,
-            self.lists,
-            self._catalogues,
-            origins,
-            instances,
-        )
+        self.calls = CallQueue(self, self._catalogues, origins, instances)
 
     @property
     def state(self) -> str:
@@ -103,10 +90,7 @@ class Child:
     # Its life
 
     def up(self, port: ChildPort | None, masks: Mapping[str, str]) -> None:
-        """Its process runs, and is spoken to through `port`, None for that of a legacy child.
-
-        `masks` {name: value} are the variables that clients never see.
-        """
+        """Its process runs, see `Connection.open`; `masks` are {name: value}."""
         if self.state != STARTING:  # it died before it was noticed to live
             return
         masked = None
@@ -115,8 +99,7 @@ class Child:
 
             masked = Masks(self.row["masks"], masks)
         self.connection.open(port, masked)
-        hello = self.lifecycle.introduction()
-        self.connection.ask("initialize", hello, self._shake_hands, deadline=FOREVER)
+        self.connection.port.introduce(self.lifecycle.introduction(), self._shake_hands)
 
     def _shake_hands(self, answer: Message) -> None:
         """It has answered the handshake: send what waited, and read what it offers."""
@@ -124,7 +107,7 @@ class Child:
             return
         self.lifecycle.ready(answer)
         self._instances.succeeded()
-        self.connection.send(notification(INITIALIZED))
+        self.connection.port.begin()
         if self.name in self._outages:
             self._outages.remove(self.name)
             self._clients.all_changed(self._catalogues, self.name)
@@ -143,7 +126,7 @@ class Child:
         """Tell it what it is to know beside its requests."""
         self.set_level()
         for uri in self._clients.watched(self.name, self._serves):
-            self.connection.ask("resources/subscribe", obj(uri=quote(uri)))
+            self.connection.port.watch(uri)
 
     def _serves(self, client: Client) -> bool:
         """Whether a client gets its notifications."""
@@ -156,13 +139,13 @@ class Child:
     def unwatch(self, uri: str) -> None:
         """A client wants no more news of a resource: neither does anybody, perhaps."""
         if self.lifecycle.is_ready and not self.is_watched(uri):
-            self.connection.ask("resources/unsubscribe", obj(uri=quote(uri)))
+            self.connection.port.unwatch(uri)
 
     def set_level(self) -> None:
         """Tell it which log level clients want, if it logs."""
         level = self._clients.level
         if level and self.lifecycle.is_ready and "logging" in self.lifecycle.capabilities:
-            self.connection.ask("logging/setLevel", obj(level=quote(level)))
+            self.connection.port.set_level(level)
 
     def down(self, reason: str, last_words: str) -> None:
         """Its process is gone, or never was: fail what it owes, withdraw what it offers.
@@ -230,7 +213,8 @@ class Child:
         """Take one message of it, or what is left of one."""
         if isinstance(message, Fragment):
             self.connection.warn(message.problem)
-            self._end(self.connection.ended_by(message))
+            for answer in self.connection.ended_by(message):
+                self._answered(answer)
         elif message.method is None:
             self._answered(message)
         elif message.id_text:
@@ -274,20 +258,19 @@ class Child:
         if number in connection.calls:
             if connection.unasked.unanswered:
                 connection.unasked.settled()
-            self.calls.answered(number, connection.unmasked(message))
+            if connection.masks is not None:
+                message = connection.unmasked(message)
+            self.calls.answered(number, message)
         elif connection.answered(message):
             self._send_on()
         elif number >= FIRST_ID:
             self.requests.late.ended(number)
             self.calls.flush()
         else:
-            self._end(connection.ended_by(message))
+            for answer in connection.ended_by(message):
+                self._answered(answer)
         if connection.alone:
             connection.ask_next()
-
-    def _end(self, answers: Iterable[Message]) -> None:
-        for answer in answers:
-            self._answered(answer)
 
     # What clients want of it
 

@@ -9,11 +9,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.messages.jsontext import Json, spliced
-from mcpagg_runtime.messages.message import Fragment, Message, error, failure, id_text, request
-from mcpagg_runtime.messages.protocol import PARSE_ERROR
+from mcpagg_runtime.messages.jsontext import obj
+from mcpagg_runtime.messages.message import (
+    Fragment,
+    Message,
+    error,
+    failure,
+    id_text,
+    notification,
+    request,
+)
+from mcpagg_runtime.messages.protocol import INITIALIZED, PARSE_ERROR
 from mcpagg_runtime.messages.reading import read_line
-from mcpagg_runtime.servers.effects import FOREVER
+from mcpagg_runtime.servers.effects import FOREVER, SEND
 from mcpagg_runtime.servers.unmatched import (
     FIRST_ID,
     AnsweredNotifications,
@@ -26,9 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, Protocol
 
-    from mcpagg_runtime.clients.client import Client
-    from mcpagg_runtime.messages.jsontext import Span
     from mcpagg_runtime.plan.plan import Options
+    from mcpagg_runtime.servers.call import Call
     from mcpagg_runtime.servers.effects import Effects, Peer
     from mcpagg_runtime.servers.masking import Masks
 
@@ -41,8 +48,29 @@ if TYPE_CHECKING:
         def is_idle(self) -> bool:
             """Whether it remembers no request of the router."""
 
+        def compose(self, call: Call) -> Message | None:
+            """Return the request that a call is to the child, None if it is done otherwise."""
+
+        def introduce(self, params: str, finish: Callable[[Message], None]) -> None:
+            """Ask the child who it is; `params` are those of `initialize`, as is the answer."""
+
+        def begin(self) -> None:
+            """It has introduced itself: what is to be known of it outside of calls is wanted."""
+
+        def ask(self, number: int, method: str, params: str) -> None:
+            """Make a request of the proxy's own."""
+
+        def set_level(self, level: str) -> None:
+            """Have it log from this level on."""
+
+        def watch(self, uri: str) -> None:
+            """Want news of a resource."""
+
+        def unwatch(self, uri: str) -> None:
+            """Want no more news of a resource."""
+
         def deliver(self, message: Message) -> None:
-            """Take what the router says to the child."""
+            """Take an answer of a client, a cancellation, or another notification."""
 
         def receive(self, message: Message | Fragment) -> None:
             """Take what the child says."""
@@ -51,22 +79,46 @@ if TYPE_CHECKING:
             """Do what is due at this time."""
 
 
-# A call may take so many times as long as its limit, if its server reports progress.
-LONGEST_TIMES = 10
-# What stands for the message of a call that was sent: it may be large, and is never sent twice.
-_SENT = Message({})
-
-
 class LegacyChildPort:
-    """The port of a legacy child: its messages have the form that the router knows."""
+    """The port of a legacy child."""
 
-    def __init__(
-        self, child: Peer, effects: Effects, receive: Callable[[Message | Fragment], None]
-    ) -> None:
-        """`receive` takes what the child says."""
-        self.deliver = effects.sender(child)
-        """Sends the child what the router says to it."""
-        self.receive = receive
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.deliver = connection.effects.sender(connection.child)
+        self.receive = connection.receive
+
+    def introduce(self, params: str, finish: Callable[[Message], None]) -> None:
+        """Shake hands."""
+        self._connection.ask("initialize", params, finish, deadline=FOREVER)
+
+    def begin(self) -> None:
+        """Tell it that the handshake is over."""
+        self._connection.send(notification(INITIALIZED))
+
+    def ask(self, number: int, method: str, params: str) -> None:
+        """Make a request of the proxy's own."""
+        self.deliver(request(number, method, params))
+
+    def set_level(self, level: str) -> None:
+        """Have it log from this level on."""
+        self._connection.ask("logging/setLevel", obj(level=quote(level)))
+
+    def watch(self, uri: str) -> None:
+        """Want news of a resource."""
+        self._connection.ask("resources/subscribe", obj(uri=quote(uri)))
+
+    def unwatch(self, uri: str) -> None:
+        """Want no more news of a resource."""
+        self._connection.ask("resources/unsubscribe", obj(uri=quote(uri)))
+
+    def compose(self, call: Call) -> Message:
+        """Return the request that a call is to the child: without what says who asks."""
+        if not call.client.is_modern:
+            return call.request()
+        meta = call.extra()
+        if call.token:
+            meta = {**meta, "progressToken": str(call.number)}
+        return call.request(obj(meta) if meta else "")
 
     @property
     def is_idle(self) -> bool:
@@ -75,128 +127,6 @@ class LegacyChildPort:
 
     def tick(self, now: float) -> None:
         """Nothing is ever due here."""
-
-
-class Call:
-    """One request of a client: what it asks for, whom else to ask, and until when."""
-
-    __slots__ = (
-        "_latest",
-        "_limit",
-        "_message",
-        "answer",
-        "attended",
-        "client",
-        "deadline",
-        "identifier",
-        "key",
-        "method",
-        "name",
-        "number",
-        "original",
-        "others",
-        "path",
-        "refusal",
-        "serial",
-        "token",
-    )
-
-    def __init__(
-        self,
-        client: Client,
-        message: Message,
-        name: str,
-        path: tuple[str, ...] = (),
-        original: str = "",
-    ) -> None:
-        self.client = client
-        self.answer = client.deliver
-        """Takes the answer; see `overhear`."""
-        self.method = message.method or ""
-        self.identifier = message.id_text
-        """The client's id as JSON text."""
-        self.key = message.id
-        """The same id as a value."""
-        self.attended = True
-        """Whether its client can be reached meanwhile; see `Core.unattend`."""
-        self.name = name
-        """What it asks for, as the client named it."""
-        self.path = path
-        """Leads within params to the member that becomes `original`; () if nothing is replaced."""
-        self.original = original
-        """The child's own name for what it asks for."""
-        self.others: list[Callable[[Call], None]] = []
-        """Take the call next, one after the other, as long as it is answered with an error."""
-        self.refusal = ""
-        """The error, as JSON text, that says most of those that came so far."""
-        self.serial = 0
-        """Its place among all calls of all clients."""
-        self.number = 0
-        """The id that its child knows it by, 0 before it was sent."""
-        self.token = ""
-        """The JSON text of the client's progress token, "" for none."""
-        self.deadline = FOREVER
-        self._latest = FOREVER
-        self._limit = 0.0
-        self._message = message
-
-    @property
-    def params(self) -> dict[str, Any]:
-        """Its parameters, {} once they were sent for good."""
-        return self._message.params
-
-    def overhear(self, listen: Callable[[Message], None]) -> None:
-        """Have `listen` get the answer beforehand."""
-        deliver = self.answer
-
-        def answer(message: Message) -> None:
-            listen(message)
-            deliver(message)
-
-        self.answer = answer
-
-    def limit(self, seconds: float, now: float) -> float:
-        """Let it take no longer than so many seconds; return the deadline."""
-        self._limit = seconds
-        self._latest = now + LONGEST_TIMES * seconds
-        self.deadline = now + seconds
-        return self.deadline
-
-    def progressed(self, now: float) -> None:
-        """Give a call that makes progress its time anew, LONGEST_TIMES as long in all."""
-        if self.deadline < FOREVER:
-            self.deadline = min(now + self._limit, self._latest)
-
-    def sent_as(self, number: int) -> Message:
-        """Return the request to the child, under an id that was minted for it."""
-        self.number = number
-        message = self._message
-        if not self.others:
-            self._message = _SENT
-        given = message.params
-        if not given:
-            return request(number, self.method, message.raw("params"))
-        params = message.members["params"]
-        changes: list[tuple[Span, str]] = []
-        if self.path:
-            changes.append((params.place(self.path), quote(self.original)))
-        token = params.part("_meta", "progressToken") if "_meta" in given else ""
-        if token not in ("", "null"):
-            self.token = token
-            changes.append((params.place(("_meta", "progressToken")), str(number)))
-        text = spliced(params.text, changes) if changes else params.text
-        return Message({"params": Json(text)}, self.method, str(number), number)
-
-    def is_settled_by(self, code: object) -> bool:
-        """Whether an error with this code is the answer, so that nobody else is asked."""
-        return False
-
-    def succeeded(self, server: str, message: Message) -> Message:
-        """Note that a server has answered with a result; return what is passed on."""
-        return message
-
-    def failed(self) -> None:
-        """Note that the call ends with an error."""
 
 
 class OwnRequest:
@@ -249,10 +179,10 @@ class Connection:
         """Each makes a request of the own, once no other one is in flight."""
         self.unasked = AnsweredNotifications()
         self._last_id = FIRST_ID - 1
-        self._legacy = LegacyChildPort(child, effects, receive)
+        self._legacy = LegacyChildPort(self)
         self.port: ChildPort = self._legacy
         """What stands between the child and the router."""
-        self._masks: Masks | None = None
+        self.masks: Masks | None = None
         self.warned = False
         """Whether it was said that the child's lines are odd."""
 
@@ -269,24 +199,31 @@ class Connection:
         `masks` says what is replaced in them, in both directions.
         """
         self.port = self._legacy if port is None else port
-        self._masks = masks
+        self.masks = masks
 
     def send(self, message: Message) -> None:
-        """Send the child a message."""
+        """Send the child an answer or a notification."""
         if not message.id_text:
             self.unasked.told(message.method)
-        masked = message if self._masks is None else self._masks.to_child(message)
-        self.port.deliver(masked)
+        self.port.deliver(message)
 
     def unmasked(self, message: Message) -> Message:
         """Return a message of the child as clients are to see it."""
-        return message if self._masks is None else self._masks.from_child(message)
+        return message if self.masks is None else self.masks.from_child(message)
 
     def forward(self, call: Call) -> None:
         """Send the child a call."""
         self._last_id = number = self._last_id + 1
         self.calls[number] = call
-        self.send(call.sent_as(number))
+        call.number = number
+        message = self.port.compose(call)
+        if message is not None:
+            self.transmit(message)
+
+    def transmit(self, message: Message) -> None:
+        """Send the child a message that has its form."""
+        masked = message if self.masks is None else self.masks.to_child(message)
+        self.effects.actions.append((SEND, self.child, masked))
 
     def mint(self) -> int:
         """Return an id for a request to the child."""
@@ -310,15 +247,11 @@ class Connection:
         if deadline is None:
             deadline = self.effects.clock() + self.options.connect_timeout
         self.own[number] = OwnRequest(finish, prepare, self.effects.arm(deadline))
-        self.send(request(number, method, params))
+        self.port.ask(number, method, params)
         return number
 
-    def ask_alone(self, ask: Callable[[], None]) -> None:
-        """Have a request of the own made as soon as no other one is in flight."""
-        self.alone.append(ask)
-
     def ask_next(self) -> None:
-        """Make such a request, if it is its turn."""
+        """Make a request that is to be alone, if it is its turn."""
         while self.alone and not self.owed():
             self.alone.pop(0)()
 
@@ -356,6 +289,7 @@ class Connection:
             return False
         self.unasked.settled()
         own.finish(message)
+        self.unclear.discard(message.number)
         return True
 
     def ended_by(self, said: Message | Fragment) -> list[Message]:
@@ -378,7 +312,7 @@ class Connection:
         """Return what the requests in flight are answered with; see `unmatched_answers`."""
         answers = unmatched_answers(said, in_flight, self.name)
         if len(answers) > 1:
-            self.unclear.update([answer.number for answer in answers])
+            self.unclear.update(self.own.keys() & {answer.number for answer in answers})
         return answers
 
     def say(self, text: str) -> None:

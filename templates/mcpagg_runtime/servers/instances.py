@@ -23,13 +23,16 @@ if TYPE_CHECKING:
     from mcpagg_runtime.clients.answers import Answers
     from mcpagg_runtime.clients.clients import Clients
     from mcpagg_runtime.lists.uris import UriOwners
-    from mcpagg_runtime.servers.connection import Call
+    from mcpagg_runtime.servers.call import Call
     from mcpagg_runtime.servers.effects import Effects, Peer
 
 # So many instances a server may have besides the shared ones; further clients share these.
 MAXIMUM_INSTANCES = 32
 # One that no client has any more is kept so long for the next request without a session.
 SPARE_SECONDS = 60.0
+MAXIMUM_STARTING = 8
+# Of these, one is kept for a child that a call waits for: it need not wait for others to start.
+MAXIMUM_IN_BACKGROUND = 7
 
 NOT_SHARED = (
     "asks clients in the middle of calls: each client that it may ask has an instance of its own "
@@ -225,3 +228,15 @@ class Instances:
                 child.retire()
             else:
                 self._effects.arm(due)
+
+
+def admit(children: list[Child]) -> None:
+    """Start queued children, those that a call waits for first, a few at a time."""
+    queued = [child for child in children if child.state == QUEUED]
+    starting = sum(child.state == STARTING for child in children)
+    for child in sorted(queued, key=lambda child: not child.calls.any_waits):
+        limit = MAXIMUM_STARTING if child.calls.any_waits else MAXIMUM_IN_BACKGROUND
+        if starting >= limit:
+            return
+        starting += 1
+        child.lifecycle.start()

@@ -163,11 +163,6 @@ class ListReader:
         """Whether no reading is under way or due."""
         return self._reading is None and self._again_at == FOREVER
 
-    @property
-    def _is_of_all(self) -> bool:
-        """Whether it is the list of an instance that clients share."""
-        return self._instances.shares(self._connection.child)
-
     # When it is read
 
     def read(self) -> None:
@@ -225,7 +220,7 @@ class ListReader:
         """Take one page of the list; ask for the next, or compare."""
         if answer.number in self._connection.unclear and not reading.is_repeated:
             reading.is_repeated = True
-            self._connection.ask_alone(lambda: self._ask_again(reading))
+            self._connection.alone.append(lambda: self._ask_again(reading))
             return
         if answer.is_error:
             # Declared and not there is as good as empty; resources often have no templates.
@@ -283,7 +278,7 @@ class ListReader:
         if difference and now < settled_at and not self.is_awaited:
             self._again_at = self._effects.arm(settled_at)
             return
-        if self._guarded or self._is_of_all:
+        if self._guarded or self._instances.shares(self._connection.child):
             self._apply(items, difference)
             self._report(difference)
         # A change that was announced meanwhile may have come behind the page that it is about.
@@ -317,7 +312,7 @@ class ListReader:
 
         What one client's own instance lists is nothing that the others have.
         """
-        if not self._is_of_all:
+        if not self._instances.shares(self._connection.child):
             return
         changes = Difference(self._catalogue.served(self._server), items)
         if changes:

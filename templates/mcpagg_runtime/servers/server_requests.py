@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from mcpagg_runtime.clients.client import Client
     from mcpagg_runtime.clients.clients import Clients
     from mcpagg_runtime.messages.message import Message
-    from mcpagg_runtime.servers.connection import Call, Connection
+    from mcpagg_runtime.servers.call import Call
+    from mcpagg_runtime.servers.connection import Connection
     from mcpagg_runtime.servers.instances import Instances
     from mcpagg_runtime.servers.lifecycle import Lifecycle
 
@@ -124,10 +125,7 @@ class ServerRequests:
                 self.held.append(HeldRequest(message, left, deadline))
 
     def _ask_caller(self, message: Message, left: set[Client]) -> bool:
-        """Ask the client that a request is for; return False if that is not known.
-
-        `left` are parties that it may be for although their calls were taken back.
-        """
+        """Ask the client that a request is for; return False if that is not known; see `late`."""
         parties = {*left}
         calls = [*self._connection.calls.values()]
         if not calls:
@@ -237,8 +235,7 @@ class ServerRequests:
 
     def sent(self, call: Call) -> None:
         """A call is sent."""
-        client = call.client
-        if client.capabilities and self._lifecycle.era == LEGACY and can_be_asked(client):
+        if self._lifecycle.era == LEGACY and can_be_asked(call.client):
             effects = self._connection.effects
             self.first_calls.note(call, effects.clock())
             effects.arm(self.first_calls.until)

@@ -198,6 +198,6 @@ def main(tables: Mapping[str, Any], file: str) -> None:
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from mcpagg_runtime.stdio.stdio import run
+    from mcpagg_runtime.stdio.running import run
 
     run(tables, file, handover)

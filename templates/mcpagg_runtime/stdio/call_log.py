@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from mcpagg_runtime.clients.client import Client
     from mcpagg_runtime.messages.message import Message
     from mcpagg_runtime.processes.writer import Writer
+    from mcpagg_runtime.servers.call import Call
     from mcpagg_runtime.servers.child import Child
-    from mcpagg_runtime.servers.connection import Call
     from mcpagg_runtime.servers.instances import Instances
 
 LONGEST_NAME = 200

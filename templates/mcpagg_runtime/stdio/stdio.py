@@ -12,7 +12,6 @@ from mcpagg_runtime.clients.answers import Answers, answer_line
 from mcpagg_runtime.clients.client import Client
 from mcpagg_runtime.clients.profiles import choose
 from mcpagg_runtime.launch.needs import missing_variables, recursion_fault
-from mcpagg_runtime.launch.platforms import own_folder
 from mcpagg_runtime.messages.message import (
     MAXIMUM_LINE_BYTES,
     Lines,
@@ -22,9 +21,8 @@ from mcpagg_runtime.messages.message import (
     failure,
     read_message,
 )
-from mcpagg_runtime.messages.printable import where
 from mcpagg_runtime.messages.protocol import INVALID_REQUEST
-from mcpagg_runtime.plan.plan import PLAIN, Plan, unreadable
+from mcpagg_runtime.plan.plan import Plan
 from mcpagg_runtime.processes.memory import keep_memory
 from mcpagg_runtime.processes.polling import (
     POLLIN,
@@ -38,13 +36,11 @@ from mcpagg_runtime.processes.polling import (
 )
 from mcpagg_runtime.processes.threads import SIGNAL_SECONDS
 from mcpagg_runtime.processes.writer import Writer
-from mcpagg_runtime.start.handover import ABOVE, ENDING, HEAD_START_SECONDS, LOG_DIRECTORY
-from mcpagg_runtime.stdio.standard import open_standard_files, print_error
+from mcpagg_runtime.start.handover import ABOVE, ENDING, HEAD_START_SECONDS
+from mcpagg_runtime.stdio.standard import print_error
 from mcpagg_runtime.stdio.windows_input import ThreadedInput
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
 
     from mcpagg_runtime.plan.plan import Plan
     from mcpagg_runtime.start.handover import Handover
@@ -58,7 +54,6 @@ FLUSH_SECONDS = 1.0
 INPUT_UNREADABLE = 2
 STARTED_BY_ITSELF = 2
 MISSING_VARIABLE = 3
-INTERNAL_FAULT = 70
 
 
 class Stdio:
@@ -297,30 +292,3 @@ def _protocol_output() -> Writer:
         except OSError:
             pass
     return Writer(os.dup(1), private=False)
-
-
-def run(tables: Mapping[str, Any], file: str, handover: Handover) -> None:
-    """Serve on standard input and output, or do what the command line says instead.
-
-    `handover` is what `main` has read and written there. Does not return: threads may still wait
-    for input that never comes.
-    """
-    folder = own_folder(file)
-    open_standard_files()
-    try:
-        plan = Plan(tables)
-        if len(sys.argv) > 1 or os.environ.get(LOG_DIRECTORY):
-            from mcpagg_runtime.tool.commands import run_command
-
-            status = run_command(plan, folder, sys.argv[1:], handover)
-        else:
-            status = Stdio(plan, folder).run(handover)
-    except OSError as problem:  # there are too many open files, perhaps
-        print_error(f"{file}: {problem.strerror or type(problem).__name__}")
-        status = INPUT_UNREADABLE
-    except Exception as fault:
-        texts = {name: text for name, text in tables.items() if name not in PLAIN}
-        what = unreadable("PLAN", texts) or f"internal fault: {where(fault)}"
-        print_error(f"{file}: {what}; if the file was edited, compile it anew")
-        status = INTERNAL_FAULT
-    os._exit(status)

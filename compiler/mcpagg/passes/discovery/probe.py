@@ -190,7 +190,7 @@ class ServerProbe:
             return False
         if self.launch.url or self._knows_envelopes:
             return True
-        params = obj(_meta=envelope(self._able, ABOUT, "", ""))
+        params = obj(_meta=envelope(self._able, ABOUT))
         try:
             answer = connection.request("server/discover", params, TIME.now() + MODERN_SECONDS)
         except Refusal as refusal:

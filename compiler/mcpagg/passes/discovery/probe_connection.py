@@ -370,7 +370,10 @@ class ProbeConnection:
         """
         answers: list[Message] = []
         with self._changed:
-            self.connection.ask(method, params, answers.append, deadline=FOREVER)
+            if method == "initialize":
+                self.connection.port.introduce(params, answers.append)
+            else:
+                self.connection.ask(method, params, answers.append, deadline=FOREVER)
             self._perform()
         self._wait(lambda: bool(answers or self.gone), deadline)
         asked = self.greeting if method == "initialize" else method
