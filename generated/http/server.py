@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py --name http --serve stdio,http
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:ac2520e9e6e05a066f5be687dd3ab505fdc86619d5c16ef85c794e67bc278d23 (mcpagg 0.1.0; without launch.urls, remote, routing.composite, servers.masking)
+#   runtime:  sha256:ce9e405931de075aaaa67d611ef06496c51b3ee7627f98425c756eb99240644e (mcpagg 0.1.0; without launch.urls, remote, routing.composite, servers.masking)
 
 import sys
 
@@ -471,7 +471,7 @@ def main(tables, file):
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_ac2520e9.stdio.running import run
+    from _mcpagg_ce9e4059.stdio.running import run
 
     run(tables, file, handover)
 
@@ -544,8 +544,8 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_ac2520e9.plan.plan import Plan
-    from _mcpagg_ac2520e9.tool.aggregator import aggregator_of
+    from _mcpagg_ce9e4059.plan.plan import Plan
+    from _mcpagg_ce9e4059.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -11118,8 +11118,8 @@ def _read(plan, arguments):
  add("--text", action="store_true", help="call: print the texts of the result alone")
  spellings = ("portable", "spec")
  add("--names", choices=spellings, help="serve, list: the names that every client is shown")
- if plan.profiles:
-  add("--profile", choices=profile_names(plan), help="as if all else did not exist")
+ about = "as if all else did not exist" if plan.profiles else argparse.SUPPRESS
+ add("--profile", choices=profile_names(plan) or None, help=about)
  version = f"{plan.name} {plan.version}, compiled by mcpagg {plan.compiler}"
  add("--version", action="version", version=version)
  chosen = parser.parse_args(arguments)
@@ -11133,7 +11133,9 @@ def _contradiction(plan, chosen):
  logs = chosen.log or os.environ.get(LOG_DIRECTORY)
  addressed = chosen.host or chosen.port or chosen.path
  http = plan.options.http
+ unknown = chosen.profile is not None and not plan.profiles
  rules = (
+  (unknown, "--profile: this file was compiled without profiles"),
   (chosen.json and not prints_json, "--json goes with --list, --env or --check"),
   (chosen.save is not None and not chosen.call, "--save goes with --call"),
   (chosen.text and not chosen.call, "--text goes with --call"),
@@ -11604,7 +11606,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_ac2520e9", RUNTIME, globals())
+embed("_mcpagg_ce9e4059", RUNTIME, globals())
 
 PLAN = {
     "name": "http",
@@ -11622,7 +11624,7 @@ PLAN = {
 
 async def app(scope, receive, send):
     """The ASGI application, for `uvicorn server:app` and its like."""
-    from _mcpagg_ac2520e9.http.app import serve_asgi
+    from _mcpagg_ce9e4059.http.app import serve_asgi
 
     await serve_asgi(PLAN, __file__, scope, receive, send)
 
