@@ -6,9 +6,12 @@ Every pass collects all its problems and raises once, so that one run shows them
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import ClassVar
+
+NO_OTHERS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +59,27 @@ def is_within(place: str, path: str) -> bool:
     return place == path or place.startswith((f"{path}.", f"{path}["))
 
 
-def suggest(word: str, known: Iterable[str]) -> str:
-    """Return the remedy for a word that is not known: the one that looks most like it, or ""."""
+def suggest(word: str, known: Iterable[str], usual: Mapping[str, str] = NO_OTHERS) -> str:
+    """Return the remedy for a word that is not known: the one that looks most like it, or "".
+
+    `usual` are the words to advise in the place of some that are known.
+    """
+    near = nearest(word, known)
+    return f"did you mean `{usual.get(near, near)}`?" if near else ""
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Return the word that looks most like one, in any case, or that one abbreviates; else ""."""
     import difflib  # only who has made a mistake waits for it
 
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.7)
-    return f"did you mean `{close[0]}`?" if close else ""
+    words: dict[str, str] = {}
+    for other in known:
+        words.setdefault(other.lower(), other)
+    word = word.lower()
+    close = difflib.get_close_matches(word, words, n=1, cutoff=0.7)
+    longer = [other for other in words if len(word) > 2 and other.startswith(word)]
+    close = close or (longer if len(longer) == 1 else [])
+    return words[close[0]] if close else ""
 
 
 def count(number: int, what: str) -> str:

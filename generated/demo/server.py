@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:776952c569734c6961730565f30eb37dc53715c08aa4dec46a928ee55bea6a52 (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
+#   runtime:  sha256:be5fa0a3a840902f33694d2858ca60a55878edd29427173605384bb08bf73618 (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
 
 import sys
 
@@ -515,7 +515,7 @@ def main(tables, file):
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_776952c5.stdio.running import run
+    from _mcpagg_be5fa0a3.stdio.running import run
 
     run(tables, file, handover)
 
@@ -588,8 +588,8 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_776952c5.plan.plan import Plan
-    from _mcpagg_776952c5.tool.aggregator import aggregator_of
+    from _mcpagg_be5fa0a3.plan.plan import Plan
+    from _mcpagg_be5fa0a3.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -9597,8 +9597,8 @@ def _read(plan, arguments):
  add("--text", action="store_true", help="call: print the texts of the result alone")
  spellings = ("portable", "spec")
  add("--names", choices=spellings, help="serve, list: the names that every client is shown")
- if plan.profiles:
-  add("--profile", choices=profile_names(plan), help="as if all else did not exist")
+ about = "as if all else did not exist" if plan.profiles else argparse.SUPPRESS
+ add("--profile", choices=profile_names(plan) or None, help=about)
  version = f"{plan.name} {plan.version}, compiled by mcpagg {plan.compiler}"
  add("--version", action="version", version=version)
  chosen = parser.parse_args(arguments)
@@ -9612,7 +9612,9 @@ def _contradiction(plan, chosen):
  logs = chosen.log or os.environ.get(LOG_DIRECTORY)
  addressed = chosen.host or chosen.port or chosen.path
  http = plan.options.http
+ unknown = chosen.profile is not None and not plan.profiles
  rules = (
+  (unknown, "--profile: this file was compiled without profiles"),
   (chosen.json and not prints_json, "--json goes with --list, --env or --check"),
   (chosen.save is not None and not chosen.call, "--save goes with --call"),
   (chosen.text and not chosen.call, "--text goes with --call"),
@@ -10083,7 +10085,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_776952c5", RUNTIME, globals())
+embed("_mcpagg_be5fa0a3", RUNTIME, globals())
 
 PLAN = {
     "name": "mcp",

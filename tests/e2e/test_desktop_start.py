@@ -97,6 +97,8 @@ def test_what_is_printed_starts_from_a_desktop(
     assert main([*chosen, "-o", str(home / "server.py")]) == 0
     out = capsys.readouterr().out
     assert TOKEN not in out
+    is_own = bool(client) and not other
+    assert ("move the entries that are there to another file" in out) is is_own
     found = out[out.index("For ") :] if client else out[out.index("For Claude") :]
     found = found[found.index(beginning.partition("{")[0]) :].partition("\n  with ")[0]
     beginning = beginning.format(home / other[0] if other else config)

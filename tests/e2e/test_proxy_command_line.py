@@ -45,6 +45,14 @@ def test_help_says_that_no_argument_serves_and_version_what_wrote_it(file: Path)
     assert (status, out.startswith("mcp "), ", compiled by mcpagg " in out) == (0, True, True)
 
 
+def test_a_profile_is_not_asked_of_a_file_that_has_none(file: Path) -> None:
+    for words in ([], ["--list"]):
+        status, out, err = asked(file, "--profile", "x", *words)
+        assert (status, out) == (2, "")
+        assert "error: --profile: this file was compiled without profiles" in err
+    assert "--profile PROFILE" not in asked(file, "-h")[1]
+
+
 def test_a_call_takes_no_arguments_or_typed_ones(file: Path) -> None:
     for words, arguments in [
         (["one:echo"], {}),

@@ -131,7 +131,8 @@ def test_a_setting_is_not_taken_for_a_misspelt_container() -> None:
     assert "did you mean" not in refusal({"project": {"a": {}}, "service": {}})
     assert "did you mean" not in refusal({"mcp": {"name": "n", "license": "l", "tags": []}})
     assert "did you mean `servers`?" in refusal({"server": {"a": ENTRY}})
-    assert "did you mean `mcpServers`?" in refusal({"mcpServer": {"a": 1}})
+    for key in ("mcpServer", "mcpserver", "mcpservers", "MCPServers"):
+        assert "did you mean `mcpServers`?" in refusal({key: {"a": 1}})
 
 
 def test_a_url_without_a_name_is_called_as_its_host() -> None:

@@ -69,8 +69,11 @@ def test_keys_inside_of_a_transport_object_count() -> None:
         ({"command": " "}, "no `command` and no `url` that says something"),
         ({"command": []}, "or the URL to connect to, or --skip it"),
         ({"command": [""]}, "mcpServers.a.command: names no program"),
-        ({"command": 5}, "mcpServers.a.command: expected a string, found a number"),
+        ({"command": 5}, "a.command: expected a string, found a number; write it in quotes"),
+        ({"command": {}}, "a.command: expected a string, found an object; write one string"),
         ({"command": None}, "no `command` and no `url` that says something"),
+        ({"comand": "x"}, 'nor `url`, only "comand"; did you mean `command`?'),
+        ({"URL": "x"}, 'only "URL"; did you mean `url`?'),
         ({"path": "x"}, 'neither `command` nor `url`, only "path"'),
         ({"command": "x", "url": "http://h"}, "has both a command and a URL"),
         ({"command": "x", "type": "http"}, 'it is "http", but has no `url`'),
@@ -86,7 +89,7 @@ def test_keys_inside_of_a_transport_object_count() -> None:
         ({"command": "x", "args": "-y z"}, "args: expected a list of strings, found a string"),
         ({"command": "x", "args": [["y"]]}, "args[0]: expected a string, found a list"),
         ({"command": "x", "env": {"T": {"a": 1}}}, "env.T: expected a string, found an object"),
-        ({"command": "x", "env": "T=1"}, "env: expected an object of strings, found a string"),
+        ({"command": "x", "env": "T=1"}, "object of strings, found a string; write {"),
         ({"command": "x", "env": {"": "1"}}, 'env[""]: is no name of a variable'),
         ({"command": "x", "env": {"A=B": "1"}}, 'env["A=B"]: is no name of a variable'),
         (
@@ -170,6 +173,15 @@ def test_what_is_empty_or_null_is_as_good_as_absent(
     keys: dict[str, Any], same: dict[str, Any]
 ) -> None:
     assert entry(**keys) == entry(**same)
+
+
+def test_of_two_spellings_the_usual_one_is_advised() -> None:
+    servers = {"a": {**ENTRY, "enviroment": {}, "Arguments": []}}
+    _, warnings = read({"mcpServers": servers})
+    assert [str(warning).rpartition("; ")[2] for warning in warnings] == [
+        "did you mean `env`?",
+        "did you mean `args`?",
+    ]
 
 
 def test_an_environment_list_hands_variables_through() -> None:

@@ -102,25 +102,57 @@ def test_each_fault_is_said_once_and_all_of_them_at_once() -> None:
     ]
 
 
+RUN = {"a": {"tools": ["x"]}}
+SUBTOOL = {"a": {"tools": [{"name": "x", "desc": "d"}]}}
+
+
 @pytest.mark.parametrize(
-    ("more", "warning"),
+    ("more", "refused"),
     [
-        ({"envVars": [{"name": "K", "expnd": True, "expand": True}]}, "envVars[0].expnd: is not"),
+        ({"envVars": [{"name": "K", "expnd": True}]}, "envVars[0].expnd: is not understood; did"),
+        ({"mcpagg": []}, 'mcpagg: expected an object, found a list; write {"profiles": '),
+        ({"envVars": {"K": "1"}}, "envVars: expected a list, found an object"),
+        ({"envVars": ["K"]}, "envVars[0]: expected an object, found a string"),
+        ({"serverTransport": {"type": "sse", "prot": 1}}, "serverTransport.prot: is not under"),
         ({"serverTransport": {"type": "sse", "hosts": "x"}}, "did you mean `host`?"),
-        ({"tools": {"t": {"subtools": {"a": ["x"]}, "title": 1}}}, "tools.t.title: is not unders"),
+        ({"serverTransport": {"type": "sse", "port": "${P}"}}, "65535; write a number, or leave"),
+        ({"serverTransport": {"type": "sse", "port": "65536"}}, "expected a number from 0 to"),
+        ({"serverTransport": {"type": "sse", "host": " "}}, "serverTransport.host: is empty"),
+        ({"tools": {"t": {"subtools": RUN, "descr": ""}}}, "did you mean `description`?"),
+        ({"tools": {"t": {"subtools": RUN, "disallowed": ["x"]}}}, "t.disallowed: is not underst"),
+        ({"tools": {"t": {"subtools": {"a": {**RUN["a"], "foo": 1}}}}}, "a.foo: is not underst"),
+        ({"tools": {"t": {"subtools": SUBTOOL}}}, "a.tools[0].desc: is not understood; did you"),
+        ({"tools": {"t": {"subtool": RUN}}}, "tools.t.subtool: is not understood; did you mean"),
+        ({"tools": {"t": {"subTools": RUN}}}, "tools.t.subtools: is missing; write"),
+        ({"tools": {"t": {"subtools": RUN}, "u": {}}}, "tools.u.subtools: is missing; write"),
     ],
 )
-def test_an_unknown_key_of_the_coordinator_is_passed_over_with_a_warning(
-    more: Any, warning: str
+def test_what_is_ours_is_closed_for_the_compiler_and_for_the_schema(
+    schema: Draft202012Validator, more: Any, refused: str
 ) -> None:
-    _, warnings = read({"mcpServers": {"a": ENTRY}, **more})
-    assert warning in "\n".join(map(str, warnings))
+    config = {"mcpServers": {"a": ENTRY}, **more}
+    assert refused in refusal(config)
+    assert faults(schema, config)
 
 
-def test_a_key_of_the_coordinator_that_restricts_is_refused() -> None:
-    composite = {"subtools": {"a": {"tools": ["x"]}}, "disallowed": ["x"]}
-    text = refusal({"mcpServers": {"a": ENTRY}, "tools": {"t": composite}})
-    assert "tools.t.disallowed: restricts" in text
+@pytest.mark.parametrize("port", [0, 65535, "80", "0080", "065535"])
+def test_what_is_a_port_is_one_for_the_schema_too(
+    schema: Draft202012Validator, port: int | str
+) -> None:
+    config = {"mcpServers": {"a": ENTRY}, "serverTransport": {"type": "sse", "port": port}}
+    read(config)
+    assert faults(schema, config) == set()
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [("mcpag", "mcpagg"), ("envVar", "envVars"), ("serverTransprot", "serverTransport")],
+)
+def test_a_key_that_may_be_meant_as_one_of_ours_is_named(key: str, meant: str) -> None:
+    _, warnings = read({"mcpServers": {"a": ENTRY}, key: {}})
+    assert [*map(str, warnings)] == [
+        f"{key}: is not understood and ignored; did you mean `{meant}`?"
+    ]
 
 
 def test_a_place_is_that_of_the_file_where_a_short_form_is_written() -> None:

@@ -37,7 +37,10 @@ def test_yaml_is_known_without_a_name() -> None:
     ("source", "text", "says"),
     [
         ("c.yaml", b"a: b: c\n", "line 1, column 5: not YAML: mapping values are not allowed here"),
-        ("c.yml", b"a: [1\nb: 2\n", "line 2, column 2: not YAML: "),
+        ("c.yml", b"a: [1\nb: 2\n", "line 2, column 2: not YAML: expected ',' or ']'"),
+        ("c.yml", b"a:\n  b: 1\n   c: 2\n", "line 3, column 5: not YAML: mapping values"),
+        ("c.yml", b"a:\n  - b\n  c: 2\n", "line 3, column 3: not YAML: does not fit what is"),
+        ("c.yml", b"a:\n\tb: 1\n", "line 2, column 1: not YAML: begins with a tab; indent with"),
         ("c.yaml", b"a: *none\n", "line 1, column 4: not YAML: found undefined alias"),
         ("c.yaml", b"a: &x [*x]\n", "not YAML: holds an alias to itself"),
         ("c.yaml", b"a: !secret b\n", "line 1, column 4: not YAML: holds a tag that is not under"),

@@ -11,7 +11,7 @@ import pytest
 from compilations import compilation, tool
 
 from mcpagg.clients import PLACES, users_place
-from mcpagg.command.pasting import FORMS, TO_FILL, Start, start_of, to_paste
+from mcpagg.command.pasting import FORMS, TO_FILL, Start, for_extension, start_of, to_paste
 from mcpagg.passes.config import read_config
 from mcpagg.passes.config.dialects import DIALECTS
 from mcpagg.spec import ServerSpec
@@ -65,6 +65,16 @@ def test_what_is_printed_is_read_as_a_config_of_that_client(
     needs = {name: f"<{name}>" if known else TO_FILL for name in ("SOME_TOKEN", "OTHER")}
     assert values == {**needs, "PATH": PATH}
     assert ("with the value of OTHER, SOME_TOKEN in place" in str(lines)) is not bool(known)
+
+
+def test_what_the_shell_sets_is_advised_on_where_there_is_an_env_to_edit(tmp_path: Path) -> None:
+    rows: dict[str, Any] = {"a": {"command": "npx", "args": ["pkg"]}}
+    environ = {"PATH": "/bin", "HTTPS_PROXY": "http://proxy"}
+    found = start_of("all", tmp_path / "all.mcpb", rows, environ, minimal=False)
+    assert "HTTPS_PROXY: a client that" in [*for_extension(found, environ)][-1]
+    assert "add to its `env`" not in str([*for_extension(found, environ)])
+    assert "the extension asks for it" in [*for_extension(found, environ)][-1]
+    assert "add to its `env`" in [*to_paste(found, "", "", environ)][-1]
 
 
 def test_every_client_has_its_form() -> None:

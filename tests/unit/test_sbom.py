@@ -91,4 +91,4 @@ def test_a_bill_is_written_beside_the_file(
         monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.delitem(sys.modules, "mcpagg.review.sbom")
     assert main(words) == 2
-    assert "pip install 'mcpagg[sbom]'" in capsys.readouterr().err
+    assert "pip install cyclonedx-python-lib" in capsys.readouterr().err

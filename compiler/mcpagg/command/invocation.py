@@ -40,6 +40,7 @@ def parse(words: list[str]) -> Run:
 
 def _with_recorded(run: Run, given: dict[str, Any]) -> dict[str, Any]:
     """Add to what is given what the file to be compared or rebuilt records, and its config."""
+    from mcpagg.passes.emission.output import not_ours
     from mcpagg.passes.emission.recorded import recorded_command
 
     output = run.output or "-"
@@ -49,7 +50,11 @@ def _with_recorded(run: Run, given: dict[str, Any]) -> dict[str, Any]:
     if recorded is None:
         if run.config is None and not Path(output).exists():
             raise ConfigError(output, [Problem("", "does not exist", "compile it first")])
-        if Path(output).exists():
+        if what := not_ours(Path(output)):
+            if run.config is None and run.client is None:
+                raise ConfigError(output, [Problem("", what, "give the file that it wrote")])
+            say(f"{output}: warning: {what}")
+        elif Path(output).exists():
             say(f"{output}: warning: records no options that can be read; give those that it needs")
         return given
     try:

@@ -62,6 +62,7 @@ class Form:
     """Whether arguments are in the list of the command."""
 
 
+FOR_A_FIELD = 'in the config, write "NAME": "${NAME:-}" of what fetching needs'
 STDIO = {"type": "stdio"}
 EDITORS = "${env:%s}"
 BRACED = "${%s}"
@@ -195,7 +196,7 @@ def to_paste(start: Start, client: str, config: str, environ: Mapping[str, str])
         yield from (_as_toml if form.syntax == "toml" else _as_yaml)(form, start.name, entry)
     if start.needs and not (form.reference or form.passed):
         yield f"  with the value of {', '.join(start.needs)} in place of {TO_FILL}"
-    yield from _notes(start, environ)
+    yield from _notes(start, environ, "add to its `env` what fetching needs")
 
 
 def for_extension(start: Start, environ: Mapping[str, str]) -> Iterator[str]:
@@ -203,15 +204,16 @@ def for_extension(start: Start, environ: Mapping[str, str]) -> Iterator[str]:
     yield "Open it with Claude Desktop, which asks for the variables and installs it"
     if folders := folders_of(start.looked_up, environ):
         yield f"  its field PATH, on this machine: {os.pathsep.join(folders)}"
-    yield from _notes(start, environ)
+    asks = "and the extension asks for it; compile again then"
+    yield from _notes(start, environ, f"{FOR_A_FIELD} into the `env` of servers that fetch, {asks}")
 
 
-def _notes(start: Start, environ: Mapping[str, str]) -> Iterator[str]:
+def _notes(start: Start, environ: Mapping[str, str], remedy: str) -> Iterator[str]:
     yield from (f"  {line}" for line in shim_lines(start.looked_up, environ))
     if start.of_the_shell:
         yield (
             f"  this shell also sets {', '.join(start.of_the_shell)}: a client that is started"
-            " elsewhere does not; add to its `env` what fetching needs"
+            f" elsewhere does not; {remedy}"
         )
 
 

@@ -6,19 +6,19 @@ What few runs need is imported late: reports, the page, the extension, the bill 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mcpagg.command.printing import is_terminal, say, show
+from mcpagg.command.printing import say, show
 from mcpagg.options import PROGRAM
 from mcpagg.passes.emission.output import (
     CRLF,
     EXECUTABLE,
     PRIVATE,
     READABLE,
+    check_name,
     check_target,
     differs,
     is_extension,
@@ -39,8 +39,12 @@ FRAMEWORK_HINT = (
 HAS_CRLF = (
     "has CRLF line ends, compared as LF; `{} text eol=lf` in .gitattributes keeps them as written"
 )
+MOVE_FIRST = (
+    "Before you paste into the config that was compiled, move the entries that are there to another"
+    " file, and compile that one from then on: a config that starts its own proxy is refused"
+)
 ONE_NAME = "give -o, --report and --sbom one each"
-SBOM_INSTALL = "pip install 'mcpagg[sbom]'"
+SBOM_INSTALL = "pip install cyclonedx-python-lib"
 OTHER_MANIFEST = "has another manifest"
 UNGUARDED = (
     "It may hold credentials: on Windows the permissions of its folder decide who can read it"
@@ -64,6 +68,8 @@ def check_targets(file: Path | None, run: Run) -> None:
     targets = [*([] if file is None else [file]), *others]
     if len({os.path.realpath(target) for target in targets}) < len(targets):
         raise ConfigError(PROGRAM, [Problem("", "two files would have one name", ONE_NAME)])
+    if file is not None:
+        check_name(file)
     for target in others if run.check else targets:
         check_target(target)
     if run.against and not Path(run.against).is_file():
@@ -92,8 +98,8 @@ def compare(file: Path, result: Compilation, run: Run, again: str) -> None:
         comparison = replace(comparison, changes=(*comparison.changes, other))
     if comparison.changes or run.report != "text":
         print_review(comparison, run.report)
-    elif is_terminal(sys.stdout) and not run.quiet:
-        show(comparison.headline())
+    elif not run.quiet:
+        say(f"{file}: is {f'as {since}' if since else 'up to date'}")
     if comparison.fails and since:
         raise Drift(str(file), [Problem("", f"is not as {since} in what counts")])
     if comparison.fails:
@@ -213,4 +219,6 @@ def _client_entry(file: Path, result: Compilation, run: Run) -> Iterator[str]:
     owner = client_of(config)
     client = run.client or owner or spec.client
     place = str(config) if owner and owner == client else ""  # several may read it, in one's form
+    if place:
+        yield MOVE_FIRST
     yield from to_paste(start, client, place, os.environ)

@@ -92,8 +92,8 @@ def _read(plan: Plan, arguments: list[str]) -> argparse.Namespace:
     add("--text", action="store_true", help="call: print the texts of the result alone")
     spellings = ("portable", "spec")
     add("--names", choices=spellings, help="serve, list: the names that every client is shown")
-    if plan.profiles:
-        add("--profile", choices=profile_names(plan), help="as if all else did not exist")
+    about = "as if all else did not exist" if plan.profiles else argparse.SUPPRESS
+    add("--profile", choices=profile_names(plan) or None, help=about)
     version = f"{plan.name} {plan.version}, compiled by mcpagg {plan.compiler}"
     add("--version", action="version", version=version)
     chosen = parser.parse_args(arguments)
@@ -109,7 +109,9 @@ def _contradiction(plan: Plan, chosen: argparse.Namespace) -> str:
     logs = chosen.log or os.environ.get(LOG_DIRECTORY)
     addressed = chosen.host or chosen.port or chosen.path
     http = plan.options.http
+    unknown = chosen.profile is not None and not plan.profiles
     rules = (
+        (unknown, "--profile: this file was compiled without profiles"),
         (chosen.json and not prints_json, "--json goes with --list, --env or --check"),
         (chosen.save is not None and not chosen.call, "--save goes with --call"),
         (chosen.text and not chosen.call, "--text goes with --call"),

@@ -20,6 +20,7 @@ from mcpagg.passes.config.dialects import (
     Dialect,
 )
 from mcpagg.passes.config.keys import is_quiet
+from mcpagg.passes.config.own import KEY
 from mcpagg.passes.config.patterns import is_clients_own, names_one
 from mcpagg.passes.config.places import Place, quoted, reach
 from mcpagg.passes.config.restrictions import (
@@ -32,10 +33,11 @@ from mcpagg.passes.config.restrictions import (
     restricts,
     says_nothing,
 )
-from mcpagg.problems import name_list
+from mcpagg.problems import name_list, suggest
 from mcpagg_runtime.launch.secrecy import words_of
 
 _OF_SERVERS = re.compile(r"(?:^| )(?:mcp|servers?(?: |$)|tools?(?: |$))")
+_COORDINATORS = ("envVars", "serverTransport")
 _SHOWN = 6
 _OF_ANOTHER = re.compile(r"mcp__?(?=[A-Za-z0-9])")
 """What begins the name of a tool of some server."""
@@ -65,6 +67,10 @@ def report_beside(
     others = [key for key in document if key not in handled and not is_quiet(key)]
     roots = tuple(f"{key}." for key in others)
     others += [path for path in elsewhere if not f"{path}.".startswith(roots)]
+    ours = [KEY, *(_COORDINATORS if dialect.container == ("mcpServers",) else ())]
+    for key in [key for key in others if key in document and suggest(key, ours)]:
+        root.at(key).warn("is not understood and ignored", suggest(key, ours))
+        others.remove(key)
     if others:
         root.warn(f"not about servers, ignored: {name_list([*map(quoted, others)], _SHOWN)}")
 
@@ -79,7 +85,7 @@ def _known(document: dict[str, Any], dialect: Dialect) -> set[str]:
         if reach(document, path, Place())[0] is not None:
             handled |= {path, path.split(".")[0]}
     if dialect.container == ("mcpServers",):
-        handled |= {"envVars", "serverTransport"}
+        handled |= {*_COORDINATORS}
         handled |= {"tools"} if has_composites(document) else set()
     return handled
 

@@ -172,7 +172,7 @@ def _entries(section: Section, root: Place) -> Iterator[RawEntry]:
     elif isinstance(section.value, str):
         place.error("names a file, and only its own client looks there", _COMPILE_THAT)
     else:
-        place.error(f"expected an object of servers, found {kind(section.value)}")
+        place.error(f"expected an object of servers, found {kind(section.value)}", _WRITE_MAP)
 
 
 def _listed(section: Section, place: Place) -> Iterator[RawEntry]:

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from mcpagg.jsontext import members_of
 from mcpagg.passes.config import readers
 from mcpagg.passes.config.credentials import Credential
-from mcpagg.passes.config.places import Place, quoted
-from mcpagg.passes.config.restrictions import report_unknown
+from mcpagg.passes.config.places import IS_SUBTOOLS, Place, quoted
 from mcpagg.passes.config.validation import place_of, validated
 from mcpagg.spec import Composite, Mask, ServerSpec, Subtool
 from mcpagg_runtime.launch.launch import Location
@@ -27,9 +26,11 @@ if TYPE_CHECKING:
 
 
 def has_composites(document: Any) -> bool:
-    """Tell the coordinator's `tools` from those of a client."""
+    """Tell the coordinator's `tools` from those of a client, if `subtools` is misspelt too."""
     members = members_of(document.get("tools")).values()
-    return any(isinstance(member, dict) and "subtools" in member for member in members)
+    return any(
+        isinstance(member, dict) and any(map(IS_SUBTOOLS.search, member)) for member in members
+    )
 
 
 def read_composites(document: Any, servers: list[str], root: Place) -> list[Composite]:
@@ -37,7 +38,7 @@ def read_composites(document: Any, servers: list[str], root: Place) -> list[Comp
     if not has_composites(document):
         return []
     written, at = document["tools"], root.at("tools")
-    read: models.Composites | None = validated("Composites", written, at, servers, report_unknown)
+    read: models.Composites | None = validated("Composites", written, at, servers)
     return [
         Composite(
             name=name,
@@ -67,7 +68,7 @@ def read_transport(document: Any, root: Place, allow_secrets: bool) -> dict[str,
     written, at = document.get("serverTransport"), root.at("serverTransport")
     if written is None:
         return None
-    read: models.Transport | None = validated("Transport", written, at, (), report_unknown)
+    read: models.Transport | None = validated("Transport", written, at)
     if read is None or read.type == "stdio":
         return None
     token = read.auth.token if read.auth else None
@@ -88,7 +89,7 @@ def has_masks(value: Any) -> bool:
 def read_masks(written: Any, at: Place) -> tuple[Mask, ...]:
     """Read `envVars`: a list of `{name, value, expand, unexpand}`, each name once."""
     masks: dict[str, Mask] = {}
-    read: models.Masks | None = validated("Masks", written, at, (), report_unknown)
+    read: models.Masks | None = validated("Masks", written, at)
     for index, mask in enumerate(read or ()):
         place = at.at(index)
         if not (mask.expand or mask.unexpand):
@@ -111,9 +112,6 @@ def masked(document: Any, servers: list[ServerSpec], root: Place) -> list[Server
     """Give every server the variables to mask that stand beside them; its own come first."""
     value, at = document.get("envVars"), root.at("envVars")
     if value is None:
-        return servers
-    if not has_masks(value):
-        at.warn("is not understood and ignored", "variables of a server go into its `env`")
         return servers
     common = read_masks(value, at)
     merged = []

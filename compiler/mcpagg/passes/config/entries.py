@@ -16,6 +16,7 @@ from mcpagg.passes.config.keys import (
     TRANSPORTS,
     UNHONOURED,
     URL_SAYS,
+    USUAL,
     Key,
     is_nested,
     is_quiet,
@@ -25,6 +26,7 @@ from mcpagg.passes.config.keys import (
 from mcpagg.passes.config.places import Place, Written, kind, quoted
 from mcpagg.passes.config.readers import Filter, command_line, text
 from mcpagg.passes.config.restrictions import SWITCHES, is_off, refuse_within, report_unknown
+from mcpagg.problems import suggest
 from mcpagg.spec import OAuth, ServerSpec, Transport
 from mcpagg_runtime.launch.launch import Location
 
@@ -43,7 +45,8 @@ def read_entry(
 ) -> ServerSpec | None:
     """Return the server that entry `name` describes, or None after an error at its place."""
     if not isinstance(value, dict):
-        place.error(f"expected an object with `command` or `url`, found {kind(value)}")
+        what = f"expected an object with `command` or `url`, found {kind(value)}"
+        place.error(what, 'write {"command": …}')
         return None
     before = len(place.errors)
     entry = _Entry(dialect)
@@ -104,7 +107,7 @@ class _Entry:
             elif is_quiet(key):
                 refuse_within(key, member, at)
             else:
-                report_unknown(key, member, at, [*KEYS, *self.dialect.keys])
+                report_unknown(key, member, at, [*KEYS, *self.dialect.keys], USUAL)
 
     def _read(self, key: str, known_as: Key, value: Any, at: Place) -> None:
         field, read = known_as
@@ -175,6 +178,8 @@ class _Entry:
             if {"command", "url"} & {*self.keys}:
                 what = f"has no `command` and no `url` that says something, of {keys}"
             remedy = "write the program to start, or the URL to connect to, or --skip it"
+            near = (suggest(key, ("command", "url")) for key in self.keys if key not in KEYS)
+            remedy = next(filter(None, near), remedy)
             place.error(what, remedy)
         return "stdio" if command and not url else self._by_url() if url and not command else None
 

@@ -138,6 +138,13 @@ def _plain(value: Any) -> object:
     return value.isoformat()  # a date or a time
 
 
+_YAML_WORDS = (
+    ("'\\t'", "begins with a tab; indent with spaces"),
+    ("<", "does not fit what is above it; check indentation, quotes and brackets up to here"),
+)
+"""What holds the parser's own words, and what is said instead."""
+
+
 def load_yaml(text: str) -> object:
     """Return the value of YAML 1.2; aliases and merge keys are filled in.
 
@@ -154,6 +161,7 @@ def load_yaml(text: str) -> object:
     except MarkedYAMLError as problem:
         mark = problem.problem_mark or problem.context_mark
         what = problem.problem or problem.context or "cannot be read"
+        what = next((said for part, said in _YAML_WORDS if part in what), what)
         if mark is None:
             raise SyntaxFault(what) from None
         raise SyntaxFault(what, mark.line + 1, mark.column + 1) from None

@@ -79,6 +79,8 @@ KEYS: dict[str, Key] = {
     "mcpagg": Key("nested", readers.nested),
 }
 STANDARD_KEYS = frozenset({"command", "args", "env", "type"})
+USUAL = {"arguments": "args", "environment": "env"}
+"""What is advised in the place of a spelling that few clients know."""
 
 NESTED = frozenset({"transport", "options", "requestOptions", "requestInit"})
 """Keys whose value, when it is an object, holds keys of the entry."""

@@ -25,7 +25,7 @@ from pydantic import (
 from pydantic.json_schema import GenerateJsonSchema
 
 from mcpagg.literal import is_visible
-from mcpagg.passes.config.places import COMMENTS, ValidationFault, quoted
+from mcpagg.passes.config.places import COMMENTS, IS_SUBTOOLS, ValidationFault, quoted
 from mcpagg.problems import suggest
 from mcpagg.spec import tool_glob
 
@@ -50,12 +50,15 @@ class _Schema(GenerateJsonSchema):
         return {key: value for key, value in result.items() if (key, value) != ("default", None)}
 
 
+_COMMENTED: dict[str, Any] = {"patternProperties": {f"^({'|'.join(COMMENTS)})": {}}}
+
+
 class _Closed(BaseModel):
     model_config = ConfigDict(
         strict=True,
         extra="forbid",
         defer_build=True,
-        json_schema_extra={"patternProperties": {f"^({'|'.join(COMMENTS)})": {}}},
+        json_schema_extra=_COMMENTED,
     )
 
 
@@ -110,7 +113,7 @@ def _listed(value: Any) -> Any:
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _IS_PROFILE = "a profile's name has letters, digits, _, . and -"
 _IS_TOOL = "a tool's name must be one line of visible text"
-Text = Annotated[str, _must(str.strip, "is empty"), Field(json_schema_extra={"minLength": 1})]
+Text = Annotated[str, _must(str.strip, "is empty"), Field(json_schema_extra={"pattern": r"\S"})]
 ProfileName = Annotated[str, _must(_NAME.fullmatch, _IS_PROFILE, "rename it")]
 ToolName = Annotated[str, _must(is_visible, _IS_TOOL, "rename it")]
 Variable = Annotated[Text, _must(re.compile(r"[^}\0- ]*").fullmatch, "is no name of a variable")]
@@ -171,6 +174,13 @@ class Overlay(_Closed):
 
 class Own(_Closed):
     """Subsets of the tools, and reviewed texts for them."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            **_COMMENTED,
+            "examples": [{"profiles": {"sales": {"expose": ["db:query"]}}}],
+        }
+    )
 
     profiles: dict[ProfileName, Profile] | None = Field(
         None,
@@ -267,11 +277,15 @@ class Bearer(_Closed):
     )
 
 
+_PORT = "^0*([0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])$"
+
+
 def _port(value: Any) -> Any:
     port = int(value) if isinstance(value, str) and re.fullmatch("[0-9]+", value) else value
     if value is None or (type(port) is int and 0 <= port < 1 << 16):
         return port
-    raise ValidationFault("expected a number from 0 to 65535")
+    remedy = "write a number, or leave it out and set PORT where it is served"
+    raise ValidationFault("expected a number from 0 to 65535", remedy)
 
 
 class Transport(_Closed):
@@ -285,7 +299,9 @@ class Transport(_Closed):
     port: Annotated[
         Any,
         BeforeValidator(_port),
-        WithJsonSchema({"type": ["integer", "string"], "minimum": 0, "maximum": 65535}),
+        WithJsonSchema(
+            {"type": ["integer", "string"], "minimum": 0, "maximum": 65535, "pattern": _PORT}
+        ),
     ] = Field(None, description="The port; 0: any that is free.", examples=[3006])
     path: Text | None = Field(None, description="The path of the endpoint.", examples=["/mcp"])
     auth: Bearer | None = Field(
@@ -318,12 +334,11 @@ class Entry(_Open):
 
 
 def _if_composite(schema: dict[str, Any]) -> None:
-    """Let other clients' tools be: a composite tool is one that has subtools."""
-    composite = {
-        "if": {"type": "object", "required": ["subtools"]},
-        "then": schema["additionalProperties"],
-    }
-    schema |= {"type": ["object", "array"], "additionalProperties": composite}
+    """Let other clients' tools be: of composite tools, some member has subtools."""
+    has_none = {"propertyNames": {"not": {"pattern": IS_SUBTOOLS.pattern}}}
+    others = {"additionalProperties": {"anyOf": [{"not": {"type": "object"}}, has_none]}}
+    composites = {"additionalProperties": schema.pop("additionalProperties")}
+    schema |= {"type": ["object", "array"], "if": others, "else": composites}
 
 
 def _or_list(schema: dict[str, Any]) -> None:

@@ -295,7 +295,7 @@ def _object(value: Any, at: Place) -> list[tuple[str, Any]]:
 
 def _globs(value: Any, at: Place) -> Iterator[tuple[str, Place]]:
     if not isinstance(value, list):
-        at.error(f"expected a list of tool names, found {kind(value)}")
+        at.error(f"expected a list of tool names, found {kind(value)}", 'write ["TOOL"]')
         return
     for index, glob in enumerate(value):
         place = at.at(index)

@@ -17,6 +17,8 @@ from mcpagg_runtime.launch.launch import Location
 
 COMMENTS = ("//", "#")
 """What begins a key of ours that is no mistake, but a comment."""
+IS_SUBTOOLS = re.compile(r"^[Ss]ub.{0,2}[Tt]o*ls?$")
+"""What fits the key of a composite tool that others do not have, also where it is misspelt."""
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+")
 _LONGEST = 100
 

@@ -60,9 +60,11 @@ class Filter(NamedTuple):
 def text(value: Any, at: Place) -> str | None:
     """Read a string that says something."""
     if not isinstance(value, str):
-        at.error(f"expected a string, found {kind(value)}")
+        is_word = isinstance(value, bool | Number)
+        remedy = "write it in quotes" if is_word else "write one string"
+        at.error(f"expected a string, found {kind(value)}", remedy)
     elif not value.strip():
-        at.error("is empty")
+        at.error("is empty", "write it, or remove the key")
     else:
         return value
     return None
@@ -137,7 +139,7 @@ def variables(value: Any, at: Place) -> dict[str, Written] | None:
 def strings(value: Any, at: Place) -> dict[str, Written] | None:
     """Read a map of strings, as of `headers`; null is as good as absent."""
     if not isinstance(value, dict):
-        at.error(f"expected an object of strings, found {kind(value)}")
+        at.error(f"expected an object of strings, found {kind(value)}", 'write {"NAME": "VALUE"}')
         return None
     pairs = [(key, item) for key, item in value.items() if item is not None]
     items = [(key, scalar(item, at.at(key)), at.at(key).path) for key, item in pairs]
@@ -266,7 +268,7 @@ def _amount(value: Any) -> str:
 def allowed(value: Any, at: Place) -> Filter | None:
     """Read a list of the tools to offer: names, or `{original, exposed}` for a new name."""
     if not isinstance(value, list):
-        at.error(f"expected a list of tool names, found {kind(value)}")
+        at.error(f"expected a list of tool names, found {kind(value)}", 'write ["TOOL"]')
         return None
     items = [_renamed(item, at.at(index)) for index, item in enumerate(value)]
     pairs = [item for item in items if item]

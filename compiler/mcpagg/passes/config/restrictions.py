@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from mcpagg.passes.config.places import Place
-from mcpagg.problems import suggest
+from mcpagg.problems import NO_OTHERS, suggest
 from mcpagg_runtime.launch.secrecy import NOTHING, promise, words_of
 
 SWITCHES = {
@@ -53,12 +53,23 @@ _UNDOES = re.compile(r"(?:bypass|dangerously|no|skip|without) ")
 _DESCRIBES = re.compile(r" (?:reason|hint|message|note|description|label)$")
 
 
-def report_unknown(key: str, value: Any, at: Place, known: Collection[str] = ()) -> None:
-    """Report a key of an entry that is not understood: an error if it restricts."""
+def report_unknown(
+    key: str,
+    value: Any,
+    at: Place,
+    known: Collection[str] = (),
+    usual: Mapping[str, str] = NO_OTHERS,
+) -> None:
+    """Report a key of an entry that is not understood: an error if it restricts.
+
+    `usual` are the words to advise in the place of some that are known.
+    """
     nothing = says_nothing(value) and restricts(key, "")
     if not refuse_within(key, value, at) and not nothing:
         is_secret = isinstance(value, str) and promise(key) != NOTHING
-        at.warn("is not understood and ignored", _UNSENT if is_secret else suggest(key, known))
+        at.warn(
+            "is not understood and ignored", _UNSENT if is_secret else suggest(key, known, usual)
+        )
 
 
 def refuse_within(key: str, value: Any, at: Place) -> bool:

@@ -131,7 +131,8 @@ def check_lists(entries: list[RawEntry], document: Mapping[str, Any], root: Plac
     for path in SERVER_LISTS:
         names, place = reach(document, path, root)
         if names is not None and not isinstance(names, list | dict):
-            place.error(f"expected a list of names of servers, found {kind(names)}")
+            what = f"expected a list of names of servers, found {kind(names)}"
+            place.error(what, 'write ["NAME"]')
         for index, item in enumerate(names if isinstance(names, list) else ()):
             if isinstance(item, dict) and (len(item) != 1 or item.keys() - {*_RULES}):
                 place.at(index).error(f"expected an object with one of {', '.join(_RULES)}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from mcpagg.jsontext import loads
@@ -13,8 +13,6 @@ from mcpagg.passes.config.places import COMMENTS, Place, kind
 from mcpagg.problems import suggest
 
 Json = dict[str, Any]
-Report = Callable[[str, Any, Place, Collection[str]], None]
-"""Reports a key that is not known, from the key, its value, its place and the keys that are."""
 
 _WORDS = {
     "string": "a string",
@@ -32,12 +30,10 @@ def validated(
     value: Any,
     at: Place,
     servers: Collection[str] = (),
-    report: Report | None = None,
 ) -> Any:
     """Return a value as a model, or that of a name in `models`; None after errors at their places.
 
-    `servers` are the names of all servers of the config. A key that is not known is an error,
-    unless `report` says what it is.
+    `servers` are the names of all servers of the config. A key that is not known is an error.
     """
     from pydantic import TypeAdapter, ValidationError  # 0.1 s that most configs need not wait for
 
@@ -47,7 +43,6 @@ def validated(
         from mcpagg.passes.config import models
 
         model, read = getattr(models, shape), plain(value)
-    report = report or _refuse_unknown
     before = len(at.errors)
     while True:
         try:
@@ -62,7 +57,8 @@ def validated(
             if fault["type"] == "extra_forbidden":
                 parent = _reach(read, way[:-1])
                 known = [*_Schema(schema, way[:-1]).properties]
-                report(str(way[-1]), parent.pop(way[-1]), place_of(at, value, way), known)
+                _refuse_unknown(str(way[-1]), place_of(at, value, way), known)
+                del parent[way[-1]]
                 continue
             way = way[:-1] if way[-1:] == ("[key]",) else way
             place_of(at, value, way).error(*_said(fault, _Schema(schema, way)))
@@ -70,7 +66,7 @@ def validated(
             return None
 
 
-def _refuse_unknown(key: str, _: Any, at: Place, known: Collection[str]) -> None:
+def _refuse_unknown(key: str, at: Place, known: Collection[str]) -> None:
     """Report a key that is not known, unless it is a comment: what is ours has no others."""
     if not key.startswith(COMMENTS):
         at.error("is not understood", suggest(key, known) or f"known: {', '.join(known)}")

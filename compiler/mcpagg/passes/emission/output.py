@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
@@ -24,6 +25,8 @@ CRLF = "\r\n"
 EXTENSION = ".mcpb"
 SERVER = "server.py"
 """Where the emitted file is in an extension."""
+_MODULES = sys.stdlib_module_names | {"mcp", "mcpagg", "mcpagg_runtime"}
+"""What servers, clients and tools in Python import: a file of that name would be found first."""
 
 
 def is_emitted(file: Path) -> bool:
@@ -35,6 +38,12 @@ def is_emitted(file: Path) -> bool:
     beginning = data[:MARK_WITHIN].decode("utf-8", "replace")
     ending = data[-BILL_WITHIN:].decode("utf-8", "replace")
     return any(mark in beginning for mark in MARKS) or BILL in ending
+
+
+def not_ours(file: Path) -> str:
+    """Say that a file holds what the compiler did not write, "" if it is ours, empty or none."""
+    other = file.is_file() and file.stat().st_size and not is_emitted(file)
+    return "is no file that mcpagg-compile wrote" if other else ""
 
 
 def check_target(file: Path) -> None:
@@ -49,8 +58,7 @@ def check_target(file: Path) -> None:
     what, remedy = "", "choose another FILE"
     if target.is_dir():
         what = "is a folder"
-    elif target.is_file() and target.stat().st_size and not is_emitted(target):
-        what = "is no file that mcpagg-compile wrote"
+    elif what := not_ours(target):
         remedy += ", or remove it first"
     elif target.exists() and not target.is_file():  # a device or a pipe
         what = "" if os.access(target, os.W_OK) else "cannot be written to"
@@ -59,6 +67,20 @@ def check_target(file: Path) -> None:
     elif not os.access(target.parent, os.W_OK | os.X_OK):
         what = f"its folder {file.parent} cannot be written to"
     if what:
+        raise ConfigError(str(file), [Problem("", what, remedy)])
+
+
+def check_name(file: Path) -> None:
+    """Refuse a file that Python would import in the place of a module that servers need.
+
+    Raises:
+        ConfigError: it is called as such a module is.
+    """
+    if file.suffix == ".py" and file.stem in _MODULES:
+        what = (
+            f"would be imported by what is started in its folder and means the module {file.stem}"
+        )
+        remedy = f"choose another name, such as {file.stem}_server.py"
         raise ConfigError(str(file), [Problem("", what, remedy)])
 
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from mcpagg.jsontext import loads
 from mcpagg.passes.config.places import quoted, where
+from mcpagg.passes.emission.output import not_ours
 from mcpagg.passes.emission.readback import cut, read_tables
 from mcpagg.problems import ConfigError, Problem
 from mcpagg.spec import ProxySpec
@@ -67,6 +68,8 @@ def _fault(
 ) -> tuple[str, str] | None:
     """Return why an entry may not start what is at a path, and what to do; None if it may."""
     if file is not None and _is_same(path, file):
+        if other := not_ours(file):
+            return f"starts {file.name}, which {other}", "give -o another FILE"
         what = f"starts {file.name}, which is compiled from this config, and so would start itself"
         return what, "keep the servers' entries in a config that does not have this one"
     source = _source(path)
