@@ -83,7 +83,10 @@ def test_a_file_that_hides_a_module_from_servers_is_refused(
     config.write_text('{"mcpServers": {"a": {"command": "no-such-program"}}}')
     assert main([str(config), "-o", str(file), *flags]) == 2
     said = capsys.readouterr().err
-    assert f"means the module {name}; choose another name, such as {name}_server.py" in said
+    assert (
+        f"would import it for the module {name}; choose another name, such as {name}_server.py"
+        in said
+    )
     assert not file.exists()
 
 

@@ -77,9 +77,7 @@ def check_name(file: Path) -> None:
         ConfigError: it is called as such a module is.
     """
     if file.suffix == ".py" and file.stem in _MODULES:
-        what = (
-            f"would be imported by what is started in its folder and means the module {file.stem}"
-        )
+        what = f"a Python program started in its folder would import it for the module {file.stem}"
         remedy = f"choose another name, such as {file.stem}_server.py"
         raise ConfigError(str(file), [Problem("", what, remedy)])
 
