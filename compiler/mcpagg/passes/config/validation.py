@@ -10,7 +10,7 @@ from mcpagg.jsontext import loads
 from mcpagg.passes.config.document import HALF_CHARACTER
 from mcpagg.passes.config.formats import Number
 from mcpagg.passes.config.places import COMMENTS, Place, kind
-from mcpagg.problems import suggest
+from mcpagg.problems import nearest, suggest
 
 Json = dict[str, Any]
 
@@ -52,11 +52,15 @@ def validated(
         from mcpagg.passes.config.models import schema_of
 
         schema = schema_of(model)
-        for fault in faults:
+        meant = set()  # members that are there under a misspelt key, and so not missing
+        for fault in sorted(faults, key=lambda fault: fault["type"] == "missing"):
             way = fault["loc"]
+            if fault["type"] == "missing" and way in meant:
+                continue
             if fault["type"] == "extra_forbidden":
                 parent = _reach(read, way[:-1])
                 known = [*_Schema(schema, way[:-1]).properties]
+                meant.add((*way[:-1], nearest(str(way[-1]), known)))
                 _refuse_unknown(str(way[-1]), place_of(at, value, way), known)
                 del parent[way[-1]]
                 continue
