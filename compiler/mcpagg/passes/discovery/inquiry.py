@@ -192,10 +192,10 @@ class Inquiry:
         modern = False
         while True:
             version = versions.pop(0)
-            left = end - TIME.now()
-            share = left / (len(versions) + 1) if fault else left * FIRST_SHARE
+            now = TIME.now()  # a start counts
+            share = (end - now) / (len(versions) + 1) if fault else (end - now) * FIRST_SHARE
             child = self._start(launch, version, capabilities)
-            refused = child.shake_hands(TIME.now() + share)
+            refused = child.shake_hands(now + share)
             if refused is None:
                 return child
             hopeless = child.is_hopeless  # before we end it, which would look the same
