@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:be5fa0a3a840902f33694d2858ca60a55878edd29427173605384bb08bf73618 (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
+#   runtime:  sha256:67122e32fc35635115d8a86ae0f79e9d73b6e40361270e7d121967b4a03e030a (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
 
 import sys
 
@@ -1242,7 +1242,7 @@ def main(tables, file):
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_be5fa0a3.stdio.running import run
+    from _mcpagg_67122e32.stdio.running import run
 
     run(tables, file, handover)
 
@@ -1315,8 +1315,8 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_be5fa0a3.plan.plan import Plan
-    from _mcpagg_be5fa0a3.tool.aggregator import aggregator_of
+    from _mcpagg_67122e32.plan.plan import Plan
+    from _mcpagg_67122e32.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -1921,7 +1921,7 @@ def refusal(plan):
  try:
   if allowed:
    signer_of(plan, allowed)
-  elif plan.approval and plan.options.on_drift == "refuse":
+  elif plan.approval and plan.options.is_guarded:
    check_unchanged(plan)
  except NotApproved as problem:
   return str(problem)
@@ -3090,11 +3090,11 @@ class Listing:
   if type(name) is not str or type(key) is not str or not key:
    other = f" or {kind.key}" if kind.key != kind.label else ""
    self.faults.append(
-    f"lists a {kind.name[:-1]} without a {kind.label}{other}; it is left out"
+    f"lists a {kind.name[:-1]} without a {kind.label}{other}; {LEFT_OUT}"
    )
    return None
   if fault := self._fault(entry, text[start:end]):
-   self.faults.append(f"lists the {kind.name[:-1]} {key!r} with {fault}; it is left out")
+   self.faults.append(f"lists the {kind.name[:-1]} {key!r} with {fault}; {LEFT_OUT}")
    return None
   if odd := _refused_by_parsers(entry, text, start):
    self.left_out.append((key, "", odd, LEFT_OUT))
@@ -3186,10 +3186,7 @@ def is_offered(tool, row):
  return expose is None or any(fnmatchcase(tool, glob) for glob in expose)
 
 def hides_address(uri, row):
- globs = [glob for glob in row.get("hide", ()) if ":" in glob]
- if not globs:
-  return False
- return any(fnmatchcase(uri, glob) for glob in globs)
+ return any(fnmatchcase(uri, glob) for glob in row.get("hide", ()) if ":" in glob)
 
 def strict_fault(value):
  todo = [(value, 1)]
@@ -4190,6 +4187,7 @@ HEADER_MISMATCH = -32020
 MISSING_CAPABILITY = -32021
 UNSUPPORTED_VERSION = -32022
 URL_ELICITATION_REQUIRED = -32042
+MODERN_CODES = (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION)
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 CLIENT_METHODS = {
  "sampling/createMessage": "sampling",
@@ -4385,20 +4383,19 @@ from ..messages.protocol import (
  ACKNOWLEDGED,
  CANCELLED,
  CAPABILITIES_KEY,
- HEADER_MISMATCH,
  INFO_KEY,
  INTERNAL_ERROR,
  LEVEL_KEY,
  MISSING_CAPABILITY,
+ MODERN_CODES,
  MODERN_VERSION,
  PROGRESS,
  ROOTS_CHANGED,
  SERVER_KEY,
  SUBSCRIPTION_KEY,
- UNSUPPORTED_VERSION,
  VERSION_KEY,
 )
-from ..modern.results import MODERN_MEMBERS
+from ..modern.results import MODERN_MEMBERS, without_meta
 from ..modern.rounds import Rounds
 from ..modern.subscriptions import Streams
 from ..servers.effects import FOREVER
@@ -4558,7 +4555,7 @@ class ModernChildPort:
  def explained(self, message, client):
   value, code = message.value("error"), message.code
   own = client is None or (client.is_modern and code == MISSING_CAPABILITY)
-  if own or code not in (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION):
+  if own or code not in MODERN_CODES:
    return message.raw("error")
   why = value.get("message")
   why = why if type(why) is str else ""
@@ -4580,13 +4577,7 @@ def _unmarked(message):
  meta = message.params.get("_meta")
  if type(meta) is not dict or SUBSCRIPTION_KEY not in meta:
   return message.raw("params")
- params = message.json("params")
- rest = edited(params.part("_meta"), drop=(SUBSCRIPTION_KEY,))
- return (
-  params.edited(drop=("_meta",)).text
-  if rest == "{}"
-  else params.edited(add={"_meta": rest}).text
- )
+ return without_meta(message.json("params"), (SUBSCRIPTION_KEY,))
 
 def _introduction(said):
  versions = said.value.get("supportedVersions")
@@ -4603,7 +4594,7 @@ from ..clients.clients import attributed
 from ..lists.differences import same
 from ..messages.ambiguity import ambiguity
 from ..messages.jsontext import Json, Malformed, edited, elements, obj, parse, place_of
-from ..messages.message import Message, error, failure, result
+from ..messages.message import Message, error, failure, is_id, result
 from ..messages.protocol import (
  CANCELLED,
  ENVELOPE,
@@ -4620,7 +4611,7 @@ from ..messages.protocol import (
  SERVER_MARK,
  URL_ELICITATION_REQUIRED,
 )
-from ..modern.results import completed
+from ..modern.results import completed, without_meta
 from ..modern.subscriptions import Subscription, subscription
 from ..servers.calls import tool_not_found, tool_of_nobody
 from ..servers.effects import FOREVER
@@ -4801,8 +4792,8 @@ class ModernClients:
    client.deliver(answer)
   elif message.method != LISTEN and message.params.get("requestState") is None:
    self.start(asking)
-  elif ambiguity(message):
-   refusal = error(INVALID_PARAMS, ambiguity(message))
+  elif fault := ambiguity(message):
+   refusal = error(INVALID_PARAMS, fault)
    client.deliver(failure(asking.identifier, refusal))
   elif message.method == LISTEN:
    self._listen(asking)
@@ -4869,9 +4860,7 @@ class ModernClients:
   found = [
    asking
    for asking in (*self._subscriptions, *self.calls)
-   if asking.connection is client
-   and type(key) is type(asking.message.id)
-   and asking.message.id == key
+   if asking.connection is client and is_id(key) and asking.message.id == key
   ]
   if not found:
    return False
@@ -4909,10 +4898,7 @@ def _unenveloped(notification):
  params = notification.json("params")
  if type(params.value.get("_meta")) is not dict:
   return params.text
- meta = edited(params.part("_meta"), drop=ENVELOPE)
- if meta == "{}":
-  return params.edited(drop=("_meta",)).text
- return params.edited(add={"_meta": meta}).text
+ return without_meta(params, ENVELOPE)
 
 def _modern_params(params):
  mark = Json(params).part("_meta", SERVER_MARK)
@@ -4934,7 +4920,7 @@ def _visits(message):
  return [text[start:end] for value, start, end in found if type(value) is dict]
 """,
     "modern.results": r"""
-from ..messages.jsontext import Json, obj
+from ..messages.jsontext import Json, edited, obj
 from ..messages.protocol import METHODS, OTHER, SERVER_KEY
 UNCACHED = {"ttlMs": "0", "cacheScope": '"private"'}
 _OURS = ("resultType", "inputRequests", "requestState", "_meta", *UNCACHED)
@@ -4965,6 +4951,12 @@ def legacy_result(said, wraps):
  if "structuredContent" in value and (wraps or type(value["structuredContent"]) is not dict):
   add["structuredContent"] = obj(result=said.part("structuredContent"))
  return said.edited(MODERN_MEMBERS, add)
+
+def without_meta(params, drop):
+ meta = edited(params.part("_meta"), drop=drop)
+ if meta == "{}":
+  return params.edited(drop=("_meta",)).text
+ return params.edited(add={"_meta": meta}).text
 """,
     "modern.rounds": r"""
 from functools import partial
@@ -5096,7 +5088,7 @@ def _is_askable(value):
 
 def _question(number, value, text):
  params = value.get("params")
- asked = "{}" if params is None else text[slice(*members(text)[0]["params"][1:])]
+ asked = "{}" if params is None else Json(text).part("params")
  if params is not None and params.get("mode") == "url":
   asked = Json(asked).owned({"elicitationId": quote(number)}).text
  return request(number, value["method"], asked)
@@ -5511,6 +5503,9 @@ class Options:
  http = None
  def __init__(self, given):
   self.__dict__.update(given)
+ @property
+ def is_guarded(self):
+  return self.on_drift == "refuse"
 
 class Plan:
  def __init__(self, tables):
@@ -6591,17 +6586,15 @@ class ResourceRouting:
   self,
   answers,
   children,
-  clients,
   origins,
   dispatch,
  ):
   self._answers = answers
   self._catalogues = answers.catalogues
   self._children = children
-  self._clients = clients
   self._origins = origins
   self._dispatch = dispatch
-  self._guarded = answers.plan.options.on_drift == "refuse"
+  self._guarded = answers.plan.options.is_guarded
  def request(self, client, message):
   uri = message.params.get("uri")
   if type(uri) is not str:
@@ -6755,9 +6748,7 @@ class Router:
   self.children = {name: instances.main for name, instances in self.servers.items()}
   self._dispatch = dispatching(self.servers)
   self.names = NameRouting(self.plan, answers.catalogues, self.children, self._dispatch)
-  self.resources = ResourceRouting(
-   answers, self.children, self.clients, self._origins, self._dispatch
-  )
+  self.resources = ResourceRouting(answers, self.children, self._origins, self._dispatch)
  def _instances(self):
   return [child for instances in self.servers.values() for child in instances]
  def admit(self):
@@ -6769,7 +6760,7 @@ class Router:
  def end_input(self, client):
   client.may_answer = False
   for child in self._instances():
-   child.requests.open.refuse_for(client)
+   child.requests.refuse_for(client)
  def disconnect(self, client):
   calls = self._calls_of(client)
   subscribing = [(s, c) for s, c in calls if c.method == "resources/subscribe"]
@@ -6782,7 +6773,7 @@ class Router:
    self._dispatch.withdraw(call, child, lambda number: obj(requestId=number))
   for child in self._instances():
    if calls:
-    child.requests.open.refuse_for(client)
+    child.requests.refuse_for(client)
    else:
     child.requests.hand_over(client)
   for server, uri in watched:
@@ -6924,7 +6915,7 @@ class Router:
   found = [pair for pair in self._calls_of(client) if is_id(key) and pair[1].key == key]
   if found:
    child, call = found[-1]
-   params = Json(message.params_text)
+   params = message.json("params")
    self._dispatch.withdraw(call, child, lambda n: params.owned({"requestId": n}).text)
 """,
     "routing.routing": r"""
@@ -7046,7 +7037,7 @@ class NameRouting:
   listed = catalogue.find(name)
   if listed is not None:
    return [listed]
-  guarded = self._options.on_drift == "refuse"
+  guarded = self._options.is_guarded
   items = catalogue.recorded if guarded else catalogue.served
   return [i for server in self._children for i in items(server) if i.original == name]
  def _call_subtool(self, client, message, composite):
@@ -7101,17 +7092,19 @@ class FirstCalls:
  def forget(self):
   self._called.clear()
  def holds_back(self, call, now):
-  if self.until <= now:
-   self.end()
-  if self.alone is None or call.path != ("name",):
-   return False
-  if (call.method, call.original) in self._called:
+  self.expire(now)
+  if self.alone is None or not self._is_first(call):
    return False
   return call.client.party is not self.alone.client.party
  def note(self, call, now):
-  is_first = call.path == ("name",) and (call.method, call.original) not in self._called
-  if is_first and self.alone is None:
+  if self.alone is None and self._is_first(call):
    self.alone, self.until = call, now + ALONE_SECONDS
+ def _is_first(self, call):
+  return call.path == ("name",) and (call.method, call.original) not in self._called
+ def expire(self, now):
+  if self.until <= now:
+   self.end()
+  return self.until
  def ended(self, call):
   if call is self.alone:
    self.end()
@@ -7306,7 +7299,7 @@ class CallQueue:
   self._catalogues = catalogues
   self._origins = origins
   self._instances = instances
-  self._guarded = connection.options.on_drift == "refuse"
+  self._guarded = connection.options.is_guarded
   self._may_sleep = bool(connection.options.idle_stop)
   self.seconds = connection.row.get("timeout") or connection.options.timeout
   self._waiting = []
@@ -7318,10 +7311,6 @@ class CallQueue:
   return [*self._connection.calls.values(), *self._waiting, *self._unknown]
  def of(self, client):
   return [call for call in self.all() if call.client is client]
- def clear(self):
-  calls, self._waiting, self._unknown = self.all(), [], []
-  self._connection.calls = {}
-  return calls
  def limit(self, call):
   if self.seconds:
    self._effects.arm(call.limit(self.seconds, self._effects.clock()))
@@ -7460,7 +7449,9 @@ class CallQueue:
   self.withdraw(call, lambda number: obj(requestId=number, reason='"timed out"'))
   reason = f"Server '{self._connection.name}' did not answer in time"
   self._effects.later(lambda: self._refuse(call, error(REQUEST_TIMEOUT, reason)))
- def abandon(self, calls, reason):
+ def abandon(self, reason):
+  calls, self._waiting, self._unknown = self.all(), [], []
+  self._connection.calls = {}
   for call in calls:
    self._refused(call, self._connection.gone(reason))
  def fail(self, call, reason):
@@ -7587,7 +7578,7 @@ class Child:
    return
   if self.state == STARTING:
    self._instances.failed(self)
-  self.calls.abandon(self.calls.clear(), reason)
+  self.calls.abandon(reason)
   self.requests.clear()
   self.lifecycle.fail(reason)
   self._forget()
@@ -8053,7 +8044,7 @@ class Instances:
    self._users.remove(client)
    self._is_used |= not client.is_modern
   child = self.own.pop(client, None)
-  kept = (None, self._silent, *self._shared.values())
+  kept = (self._silent, *self._shared.values())
   if child is None or child in kept or self.owners(child):
    return
   if client.is_modern and child.lifecycle.is_ready and client not in child.requests.late:
@@ -8084,13 +8075,11 @@ def admit(children):
 from ..clients.clients import relayed
 from ..messages.jsontext import obj, parse
 from ..messages.protocol import (
- HEADER_MISMATCH,
  LEGACY,
  METHOD_NOT_FOUND,
- MISSING_CAPABILITY,
  MODERN,
+ MODERN_CODES,
  MODERN_VERSION,
- UNSUPPORTED_VERSION,
 )
 from ..servers.effects import FOREVER
 from ..start.greeting import LEGACY_VERSIONS
@@ -8111,7 +8100,6 @@ FIRST_RETRY_SECONDS = 1.0
 LONGEST_RETRY_SECONDS = 60.0
 MAXIMUM_FAILURES = 10
 SOUND_SECONDS = 60.0
-MODERN_CODES = (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION)
 MODERN_SIGNS = (MODERN_VERSION, "server/discover", "io.modelcontextprotocol/")
 
 class IllegalTransition(Exception):
@@ -8349,7 +8337,7 @@ class ListReader:
   self._server = connection.name
   self._effects = connection.effects
   self._policy = connection.options.on_drift
-  self._guarded = self._policy == "refuse"
+  self._guarded = connection.options.is_guarded
   self._lifecycle = lifecycle
   self._clients = clients
   self._instances = instances
@@ -8561,11 +8549,10 @@ class Lists:
     "servers.open_requests": r"""
 from ..clients.clients import attributed
 from ..messages.jsontext import Json
-from ..messages.message import error, failure, notification, request
-from ..messages.protocol import CANCELLED, INTERNAL_ERROR, PROGRESS
+from ..messages.message import notification, request
+from ..messages.protocol import CANCELLED, PROGRESS
 from ..servers.effects import FOREVER
 ANSWER_SECONDS = 60.0
-GONE = "The client is gone"
 
 class ServerRequest:
  __slots__ = ("client", "deadline", "message", "number", "token")
@@ -8640,10 +8627,6 @@ class OpenRequests:
   for asked in taken:
    self.close(asked)
   return taken
- def refuse_for(self, client):
-  for asked in self.take_from(client):
-   refusal = failure(asked.message.id_text, error(INTERNAL_ERROR, GONE))
-   self._connection.send(refusal)
 
 class DeferredRequests:
  def __init__(self, lifecycle, clients):
@@ -8681,13 +8664,13 @@ from ..messages.protocol import (
 from ..servers.attribution import FirstCalls, LateCalls
 from ..servers.open_requests import (
  ANSWER_SECONDS,
- GONE,
  DeferredRequests,
  OpenRequests,
 )
 ASKED_IN_CALLS = {"sampling/createMessage": "sampling", "elicitation/create": "elicitation"}
 MAXIMUM_OPEN_REQUESTS = 1000
 MAXIMUM_HELD_REQUESTS = 100
+GONE = "The client is gone"
 TOO_MANY = "Too many requests are open"
 NOT_KNOWN_WHOM = "It is not known whom this is for"
 
@@ -8845,9 +8828,7 @@ class ServerRequests:
   for held in self.held:
    held.left.add(call.client.party)
  def give_up(self, now, *, awaited):
-  if self.first_calls.until <= now:
-   self.first_calls.end()
-  self._connection.effects.arm(self.first_calls.until)
+  self._connection.effects.arm(self.first_calls.expire(now))
   for asked in self.open.overdue(now, awaited=awaited):
    self.open.end(asked)
    why = "The client did not answer while others waited"
@@ -8885,6 +8866,9 @@ class ServerRequests:
     self.ask(others[-1], asked.message)
    else:
     self._refuse(asked.message, INTERNAL_ERROR, GONE)
+ def refuse_for(self, client):
+  for asked in self.open.take_from(client):
+   self._refuse(asked.message, INTERNAL_ERROR, GONE)
  def clear(self):
   self.deferred.clear()
   self.held = []
@@ -10812,7 +10796,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_be5fa0a3", RUNTIME, globals())
+embed("_mcpagg_67122e32", RUNTIME, globals())
 
 PLAN = {
     "name": "mcp",

@@ -27,7 +27,6 @@ from mcpagg_runtime.start.values import quote
 if TYPE_CHECKING:
     from mcpagg_runtime.clients.client import Client
     from mcpagg_runtime.messages.message import Message
-    from mcpagg_runtime.plan.addresses import Addresses
     from mcpagg_runtime.plan.plan import Plan
 
 LIST_MILLISECONDS = 3_600_000

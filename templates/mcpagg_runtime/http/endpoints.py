@@ -31,7 +31,7 @@ from mcpagg_runtime.messages.protocol import (
     INVALID_REQUEST,
     LISTEN,
     METHOD_NOT_FOUND,
-    MISSING_CAPABILITY,
+    MODERN_CODES,
     MODERN_VERSION,
     PARSE_ERROR,
     UNSUPPORTED_VERSION,
@@ -58,7 +58,7 @@ STREAM_AFTER_SECONDS = 0.1
 STATUS_OF = {
     METHOD_NOT_FOUND: 404,
     **dict.fromkeys((PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS), 400),
-    **dict.fromkeys((HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION), 400),
+    **dict.fromkeys(MODERN_CODES, 400),
 }
 """The HTTP status for the code of an error; for all others, 200."""
 

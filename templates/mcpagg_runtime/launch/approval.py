@@ -110,7 +110,7 @@ def refusal(plan: Plan) -> str:
     try:
         if allowed:
             signer_of(plan, allowed)
-        elif plan.approval and plan.options.on_drift == "refuse":
+        elif plan.approval and plan.options.is_guarded:
             check_unchanged(plan)
     except NotApproved as problem:
         return str(problem)

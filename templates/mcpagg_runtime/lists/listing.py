@@ -157,11 +157,11 @@ class Listing:
         if type(name) is not str or type(key) is not str or not key:
             other = f" or {kind.key}" if kind.key != kind.label else ""
             self.faults.append(
-                f"lists a {kind.name[:-1]} without a {kind.label}{other}; it is left out"
+                f"lists a {kind.name[:-1]} without a {kind.label}{other}; {LEFT_OUT}"
             )
             return None
         if fault := self._fault(entry, text[start:end]):
-            self.faults.append(f"lists the {kind.name[:-1]} {key!r} with {fault}; it is left out")
+            self.faults.append(f"lists the {kind.name[:-1]} {key!r} with {fault}; {LEFT_OUT}")
             return None
         if odd := _refused_by_parsers(entry, text, start):
             self.left_out.append((key, "", odd, LEFT_OUT))
@@ -276,10 +276,7 @@ def hides_address(uri: str, row: Row) -> bool:
 
     Only a glob with a colon is for URIs, which all have one: `*` hides all tools.
     """
-    globs = [glob for glob in row.get("hide", ()) if ":" in glob]
-    if not globs:
-        return False
-    return any(fnmatchcase(uri, glob) for glob in globs)
+    return any(fnmatchcase(uri, glob) for glob in row.get("hide", ()) if ":" in glob)
 
 
 def strict_fault(value: Any) -> str:

@@ -44,6 +44,8 @@ HEADER_MISMATCH = -32020  # this and the next two are of the modern revision
 MISSING_CAPABILITY = -32021
 UNSUPPORTED_VERSION = -32022
 URL_ELICITATION_REQUIRED = -32042
+# Errors that only a modern server answers with.
+MODERN_CODES = (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION)
 
 # https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")

@@ -24,20 +24,19 @@ from mcpagg_runtime.messages.protocol import (
     ACKNOWLEDGED,
     CANCELLED,
     CAPABILITIES_KEY,
-    HEADER_MISMATCH,
     INFO_KEY,
     INTERNAL_ERROR,
     LEVEL_KEY,
     MISSING_CAPABILITY,
+    MODERN_CODES,
     MODERN_VERSION,
     PROGRESS,
     ROOTS_CHANGED,
     SERVER_KEY,
     SUBSCRIPTION_KEY,
-    UNSUPPORTED_VERSION,
     VERSION_KEY,
 )
-from mcpagg_runtime.modern.results import MODERN_MEMBERS
+from mcpagg_runtime.modern.results import MODERN_MEMBERS, without_meta
 from mcpagg_runtime.modern.rounds import Rounds
 from mcpagg_runtime.modern.subscriptions import Streams
 from mcpagg_runtime.servers.effects import FOREVER
@@ -270,7 +269,7 @@ class ModernChildPort:
         """
         value, code = message.value("error"), message.code
         own = client is None or (client.is_modern and code == MISSING_CAPABILITY)
-        if own or code not in (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION):
+        if own or code not in MODERN_CODES:
             return message.raw("error")
         why = value.get("message")
         why = why if type(why) is str else ""
@@ -299,13 +298,7 @@ def _unmarked(message: Message) -> str:
     meta = message.params.get("_meta")
     if type(meta) is not dict or SUBSCRIPTION_KEY not in meta:
         return message.raw("params")
-    params = message.json("params")
-    rest = edited(params.part("_meta"), drop=(SUBSCRIPTION_KEY,))
-    return (
-        params.edited(drop=("_meta",)).text
-        if rest == "{}"
-        else params.edited(add={"_meta": rest}).text
-    )
+    return without_meta(message.json("params"), (SUBSCRIPTION_KEY,))
 
 
 def _introduction(said: Json) -> str:

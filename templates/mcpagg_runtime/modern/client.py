@@ -14,7 +14,7 @@ from mcpagg_runtime.clients.clients import attributed
 from mcpagg_runtime.lists.differences import same
 from mcpagg_runtime.messages.ambiguity import ambiguity
 from mcpagg_runtime.messages.jsontext import Json, Malformed, edited, elements, obj, parse, place_of
-from mcpagg_runtime.messages.message import Message, error, failure, result
+from mcpagg_runtime.messages.message import Message, error, failure, is_id, result
 from mcpagg_runtime.messages.protocol import (
     CANCELLED,
     ENVELOPE,
@@ -31,7 +31,7 @@ from mcpagg_runtime.messages.protocol import (
     SERVER_MARK,
     URL_ELICITATION_REQUIRED,
 )
-from mcpagg_runtime.modern.results import completed
+from mcpagg_runtime.modern.results import completed, without_meta
 from mcpagg_runtime.modern.subscriptions import Subscription, subscription
 from mcpagg_runtime.servers.calls import tool_not_found, tool_of_nobody
 from mcpagg_runtime.servers.effects import FOREVER
@@ -270,8 +270,8 @@ class ModernClients:
             client.deliver(answer)
         elif message.method != LISTEN and message.params.get("requestState") is None:
             self.start(asking)
-        elif ambiguity(message):
-            refusal = error(INVALID_PARAMS, ambiguity(message))
+        elif fault := ambiguity(message):
+            refusal = error(INVALID_PARAMS, fault)
             client.deliver(failure(asking.identifier, refusal))
         elif message.method == LISTEN:
             self._listen(asking)
@@ -357,9 +357,7 @@ class ModernClients:
         found = [
             asking
             for asking in (*self._subscriptions, *self.calls)
-            if asking.connection is client
-            and type(key) is type(asking.message.id)
-            and asking.message.id == key
+            if asking.connection is client and is_id(key) and asking.message.id == key
         ]
         if not found:
             return False
@@ -413,10 +411,7 @@ def _unenveloped(notification: Message) -> str:
     params = notification.json("params")
     if type(params.value.get("_meta")) is not dict:
         return params.text
-    meta = edited(params.part("_meta"), drop=ENVELOPE)
-    if meta == "{}":
-        return params.edited(drop=("_meta",)).text
-    return params.edited(add={"_meta": meta}).text
+    return without_meta(params, ENVELOPE)
 
 
 def _modern_params(params: str) -> str:

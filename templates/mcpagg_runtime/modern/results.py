@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.messages.jsontext import Json, obj
+from mcpagg_runtime.messages.jsontext import Json, edited, obj
 from mcpagg_runtime.messages.protocol import METHODS, OTHER, SERVER_KEY
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from mcpagg_runtime.plan.plan import Plan
 
 # The result of a call that has none, and of one that says nothing of its own.
@@ -57,3 +59,11 @@ def legacy_result(said: Json, wraps: bool) -> Json:
     if "structuredContent" in value and (wraps or type(value["structuredContent"]) is not dict):
         add["structuredContent"] = obj(result=said.part("structuredContent"))
     return said.edited(MODERN_MEMBERS, add)
+
+
+def without_meta(params: Json, drop: Collection[str]) -> str:
+    """Return params without these members of their `_meta`, and without that if none is left."""
+    meta = edited(params.part("_meta"), drop=drop)
+    if meta == "{}":
+        return params.edited(drop=("_meta",)).text
+    return params.edited(add={"_meta": meta}).text

@@ -185,7 +185,7 @@ def _is_askable(value: Any) -> bool:
 def _question(number: str, value: Any, text: str) -> Message:
     """Return one of the input requests of a result as a request in the router's form."""
     params = value.get("params")
-    asked = "{}" if params is None else text[slice(*members(text)[0]["params"][1:])]
+    asked = "{}" if params is None else Json(text).part("params")
     if params is not None and params.get("mode") == "url":
         # Older revisions know each visit by an id.
         asked = Json(asked).owned({"elicitationId": quote(number)}).text

@@ -45,6 +45,11 @@ class Options:
     def __init__(self, given: Mapping[str, Any]) -> None:
         self.__dict__.update(given)
 
+    @property
+    def is_guarded(self) -> bool:
+        """Whether what differs from the snapshot is withheld."""
+        return self.on_drift == "refuse"
+
 
 class Plan:
     """What the compiler decided."""

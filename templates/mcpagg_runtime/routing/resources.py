@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from mcpagg_runtime.clients.answers import Answers
     from mcpagg_runtime.clients.client import Client
-    from mcpagg_runtime.clients.clients import Clients
     from mcpagg_runtime.lists.uris import UriOwners
     from mcpagg_runtime.routing.routing import Dispatch
     from mcpagg_runtime.servers.child import Child
@@ -70,17 +69,15 @@ class ResourceRouting:
         self,
         answers: Answers,
         children: Mapping[str, Child],
-        clients: Clients,
         origins: UriOwners,
         dispatch: Dispatch,
     ) -> None:
         self._answers = answers
         self._catalogues = answers.catalogues
         self._children = children
-        self._clients = clients
         self._origins = origins
         self._dispatch = dispatch
-        self._guarded = answers.plan.options.on_drift == "refuse"
+        self._guarded = answers.plan.options.is_guarded
 
     def request(self, client: Client, message: Message) -> None:
         """Route what is about a resource."""

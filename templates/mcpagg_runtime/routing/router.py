@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from mcpagg_runtime.clients.answers import Answers
     from mcpagg_runtime.clients.client import Client
     from mcpagg_runtime.messages.message import Message
-    from mcpagg_runtime.routing.resources import ResourceRouting
     from mcpagg_runtime.routing.routing import Dispatching
     from mcpagg_runtime.servers.child import Child
     from mcpagg_runtime.servers.effects import Effects
@@ -71,9 +70,7 @@ class Router:
         """The instance of each server that stands for it."""
         self._dispatch = dispatching(self.servers)
         self.names = NameRouting(self.plan, answers.catalogues, self.children, self._dispatch)
-        self.resources = ResourceRouting(
-            answers, self.children, self.clients, self._origins, self._dispatch
-        )
+        self.resources = ResourceRouting(answers, self.children, self._origins, self._dispatch)
 
     def _instances(self) -> list[Child]:
         """Return all instances of all servers."""
@@ -95,7 +92,7 @@ class Router:
         """A client will send nothing more: no server waits for its answers any longer."""
         client.may_answer = False
         for child in self._instances():
-            child.requests.open.refuse_for(client)
+            child.requests.refuse_for(client)
 
     def disconnect(self, client: Client) -> None:
         """Let a client go: nobody will read what it is still owed."""
@@ -111,7 +108,7 @@ class Router:
             self._dispatch.withdraw(call, child, lambda number: obj(requestId=number))
         for child in self._instances():
             if calls:
-                child.requests.open.refuse_for(client)
+                child.requests.refuse_for(client)
             else:
                 child.requests.hand_over(client)
         for server, uri in watched:
@@ -295,5 +292,5 @@ class Router:
         if found:
             # An id may be used again: the youngest is meant.
             child, call = found[-1]
-            params = Json(message.params_text)
+            params = message.json("params")
             self._dispatch.withdraw(call, child, lambda n: params.owned({"requestId": n}).text)

@@ -184,7 +184,7 @@ class NameRouting:
         listed = catalogue.find(name)
         if listed is not None:
             return [listed]
-        guarded = self._options.on_drift == "refuse"
+        guarded = self._options.is_guarded
         items = catalogue.recorded if guarded else catalogue.served
         return [i for server in self._children for i in items(server) if i.original == name]
 

@@ -41,22 +41,25 @@ class FirstCalls:
 
     def holds_back(self, call: Call, now: float) -> bool:
         """Whether a call has to wait for one of another party."""
-        if self.until <= now:
-            self.end()
-        if self.alone is None or call.path != ("name",):
-            return False
-        if (call.method, call.original) in self._called:
+        self.expire(now)
+        if self.alone is None or not self._is_first(call):
             return False
         return call.client.party is not self.alone.client.party
 
     def note(self, call: Call, now: float) -> None:
-        """A call of a client that can be asked is sent.
-
-        Only what is on a list: of URIs, clients make up any number.
-        """
-        is_first = call.path == ("name",) and (call.method, call.original) not in self._called
-        if is_first and self.alone is None:
+        """A call of a client that can be asked is sent."""
+        if self.alone is None and self._is_first(call):
             self.alone, self.until = call, now + ALONE_SECONDS
+
+    def _is_first(self, call: Call) -> bool:
+        """Whether a call is the first of what is on a list: clients make up any number of URIs."""
+        return call.path == ("name",) and (call.method, call.original) not in self._called
+
+    def expire(self, now: float) -> float:
+        """Let the one that is alone be so no longer, if its moment is over; return `until`."""
+        if self.until <= now:
+            self.end()
+        return self.until
 
     def ended(self, call: Call) -> None:
         """A call has been answered, or taken back."""

@@ -61,7 +61,7 @@ class CallQueue:
         self._catalogues = catalogues
         self._origins = origins
         self._instances = instances
-        self._guarded = connection.options.on_drift == "refuse"
+        self._guarded = connection.options.is_guarded
         self._may_sleep = bool(connection.options.idle_stop)
         """Whether the child is ended when it has had nothing to do for long enough."""
         self.seconds = connection.row.get("timeout") or connection.options.timeout
@@ -83,12 +83,6 @@ class CallQueue:
     def of(self, client: Client) -> list[Call]:
         """Return those of a client."""
         return [call for call in self.all() if call.client is client]
-
-    def clear(self) -> list[Call]:
-        """Take all calls back: their child is gone."""
-        calls, self._waiting, self._unknown = self.all(), [], []
-        self._connection.calls = {}
-        return calls
 
     # From the client to the child
 
@@ -263,8 +257,10 @@ class CallQueue:
         # What the client was asked in the middle of the call is taken back first.
         self._effects.later(lambda: self._refuse(call, error(REQUEST_TIMEOUT, reason)))
 
-    def abandon(self, calls: list[Call], reason: str) -> None:
-        """Fail calls that the child owed, or ask the next child."""
+    def abandon(self, reason: str) -> None:
+        """Fail all calls, since their child is gone, or ask the next child."""
+        calls, self._waiting, self._unknown = self.all(), [], []
+        self._connection.calls = {}
         for call in calls:
             self._refused(call, self._connection.gone(reason))
 

@@ -159,7 +159,7 @@ class Child:
             return
         if self.state == STARTING:
             self._instances.failed(self)
-        self.calls.abandon(self.calls.clear(), reason)
+        self.calls.abandon(reason)
         self.requests.clear()
         self.lifecycle.fail(reason)
         self._forget()

@@ -209,7 +209,7 @@ class Instances:
             self._users.remove(client)
             self._is_used |= not client.is_modern
         child = self.own.pop(client, None)
-        kept = (None, self._silent, *self._shared.values())
+        kept = (self._silent, *self._shared.values())
         if child is None or child in kept or self.owners(child):
             return
         # What a call that was taken back asks yet is for nobody else.

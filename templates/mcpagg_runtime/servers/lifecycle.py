@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.clients.clients import relayed
 from mcpagg_runtime.messages.jsontext import obj, parse
 from mcpagg_runtime.messages.protocol import (
-    HEADER_MISMATCH,
     LEGACY,
     METHOD_NOT_FOUND,
-    MISSING_CAPABILITY,
     MODERN,
+    MODERN_CODES,
     MODERN_VERSION,
-    UNSUPPORTED_VERSION,
 )
 from mcpagg_runtime.servers.effects import FOREVER
 from mcpagg_runtime.start.greeting import LEGACY_VERSIONS
@@ -55,9 +53,8 @@ MAXIMUM_FAILURES = 10
 SOUND_SECONDS = 60.0
 
 
-# Errors that only a modern server answers with, and what an older one has no reason to name:
-# the version, a method, the prefix of the envelope's keys.
-MODERN_CODES = (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION)
+# What an older server has no reason to name in an error: the version, a method, the prefix of the
+# envelope's keys.
 MODERN_SIGNS = (MODERN_VERSION, "server/discover", "io.modelcontextprotocol/")
 
 

@@ -124,7 +124,7 @@ class ListReader:
         self._server = connection.name
         self._effects = connection.effects
         self._policy = connection.options.on_drift
-        self._guarded = self._policy == "refuse"
+        self._guarded = connection.options.is_guarded
         self._lifecycle = lifecycle
         self._clients = clients
         self._instances = instances

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.clients.clients import attributed
 from mcpagg_runtime.messages.jsontext import Json
-from mcpagg_runtime.messages.message import error, failure, notification, request
-from mcpagg_runtime.messages.protocol import CANCELLED, INTERNAL_ERROR, PROGRESS
+from mcpagg_runtime.messages.message import notification, request
+from mcpagg_runtime.messages.protocol import CANCELLED, PROGRESS
 from mcpagg_runtime.servers.effects import FOREVER
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 # How long a client may take to answer from when a call of another one waits for the instance, and
 # how long a request waits until it is known whom it is for.
 ANSWER_SECONDS = 60.0
-GONE = "The client is gone"
 
 
 class ServerRequest:
@@ -133,12 +132,6 @@ class OpenRequests:
         for asked in taken:
             self.close(asked)
         return taken
-
-    def refuse_for(self, client: Client) -> None:
-        """Answer what a client was asked that is gone, or will send no more answers."""
-        for asked in self.take_from(client):
-            refusal = failure(asked.message.id_text, error(INTERNAL_ERROR, GONE))
-            self._connection.send(refusal)
 
 
 class DeferredRequests:

@@ -21,7 +21,6 @@ from mcpagg_runtime.messages.protocol import (
 from mcpagg_runtime.servers.attribution import FirstCalls, LateCalls
 from mcpagg_runtime.servers.open_requests import (
     ANSWER_SECONDS,
-    GONE,
     DeferredRequests,
     OpenRequests,
 )
@@ -42,6 +41,7 @@ ASKED_IN_CALLS = {"sampling/createMessage": "sampling", "elicitation/create": "e
 # So many requests of a child may be open, and so many of them held: each one costs all that follow.
 MAXIMUM_OPEN_REQUESTS = 1000
 MAXIMUM_HELD_REQUESTS = 100
+GONE = "The client is gone"
 TOO_MANY = "Too many requests are open"
 NOT_KNOWN_WHOM = "It is not known whom this is for"
 
@@ -253,9 +253,7 @@ class ServerRequests:
         Nor for a first call that is alone. Returns the calls of which one has asked something for
         too long, and nobody knows which.
         """
-        if self.first_calls.until <= now:
-            self.first_calls.end()
-        self._connection.effects.arm(self.first_calls.until)
+        self._connection.effects.arm(self.first_calls.expire(now))
         for asked in self.open.overdue(now, awaited=awaited):
             self.open.end(asked)
             why = "The client did not answer while others waited"
@@ -303,6 +301,11 @@ class ServerRequests:
                 self.ask(others[-1], asked.message)
             else:
                 self._refuse(asked.message, INTERNAL_ERROR, GONE)
+
+    def refuse_for(self, client: Client) -> None:
+        """Answer what a client was asked that is gone, or will send no more answers."""
+        for asked in self.open.take_from(client):
+            self._refuse(asked.message, INTERNAL_ERROR, GONE)
 
     def clear(self) -> None:
         """Take back everything that the child asked: it is gone."""

@@ -42,10 +42,8 @@ from mcpagg_runtime.stdio.windows_input import ThreadedInput
 
 if TYPE_CHECKING:
 
-    from mcpagg_runtime.plan.plan import Plan
     from mcpagg_runtime.start.handover import Handover
     from mcpagg_runtime.stdio.engine import Engine, Log
-    from mcpagg_runtime.stdio.windows_input import ThreadedInput
 
 
 DRAIN_SECONDS = 5.0

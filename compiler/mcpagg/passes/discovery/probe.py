@@ -32,13 +32,13 @@ from mcpagg_runtime.messages.protocol import (
     INFO_KEY,
     INITIALIZED,
     METHOD_NOT_FOUND,
+    MODERN_CODES,
     MODERN_VERSION,
     UNSUPPORTED_VERSION,
     VERSION_KEY,
 )
 from mcpagg_runtime.modern.child import envelope
 from mcpagg_runtime.servers.lifecycle import (
-    MODERN_CODES,
     handshake,
     introduction_fault,
     knows_no_handshake,
