@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:67122e32fc35635115d8a86ae0f79e9d73b6e40361270e7d121967b4a03e030a (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
+#   runtime:  sha256:6c561ff47048e558e32b43ed248ec5df1b43cd505216818a7b17f351be0cf3da (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
 
 import sys
 
@@ -515,7 +515,7 @@ def main(tables, file):
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_67122e32.stdio.running import run
+    from _mcpagg_6c561ff4.stdio.running import run
 
     run(tables, file, handover)
 
@@ -588,8 +588,8 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_67122e32.plan.plan import Plan
-    from _mcpagg_67122e32.tool.aggregator import aggregator_of
+    from _mcpagg_6c561ff4.plan.plan import Plan
+    from _mcpagg_6c561ff4.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -3032,6 +3032,9 @@ def place_of(text, path):
   _, start, end = found[name]
  return start, end
 
+def log_line(at, **members):
+ return obj(time=f"{at:.3f}", **members).encode("ascii") + b"\n"
+
 def obj(members_={}, /, **more):
  pairs = [f"{quote(name)}:{text}" for name, text in {**members_, **more}.items()]
  return "{" + ",".join(pairs) + "}"
@@ -4957,11 +4960,7 @@ def wait_readable(descriptor, seconds):
  return _ready(descriptor, seconds, POLLIN)
 
 def writer_closed(descriptor):
- if not POLLS:
-  return False
- poll = new_poll()
- poll.register(descriptor, POLLRDHUP)
- return bool(poll.poll(0))
+ return POLLS and _ready(descriptor, 0, POLLRDHUP)
 
 def _ready(descriptor, seconds, event):
  poll = new_poll()
@@ -5039,10 +5038,7 @@ class Process:
   if start_thread(self._wait) is None:
    self._undo(self._stdout)
  def send(self, *messages):
-  pieces = []
-  for message in messages:
-   pieces += message.pieces()
-  self.writer.send(*pieces)
+  self.writer.send_messages(*messages)
  def detach(self):
   self.detached = True
   self.suppress_report()
@@ -5541,7 +5537,7 @@ class Writer:
   self.closing = False
   self.lock = threading.Lock()
   self.drained = threading.Condition(self.lock)
-  self._queue = None
+  self._queue = WriteQueue(self)
   self._on_broken = on_broken
   self._on_overflow = on_overflow
   self._private = private and POLLS
@@ -5552,44 +5548,39 @@ class Writer:
    if self.broken or self.closing:
     return
    queue = self._queue
-   if queue is None or not queue.alive:
+   if not queue.alive:
     rest = self._write_at_once(pieces)
-    left = sum([len(piece) for piece in rest]) if rest else 0
-    if left > DEFAULT_PIPE_BYTES and enlarge_pipe(self.descriptor):
+    if _size(rest) > DEFAULT_PIPE_BYTES and enlarge_pipe(self.descriptor):
      rest = self._write_at_once(rest)
     if rest:
-     self._begin(rest)
+     queue.begin(rest)
    elif self._on_overflow is not None and queue.overflows():
     self.broken = True
     self._on_overflow(queue.waiting)
     queue.discard()
    else:
     queue.add([*pieces])
+ def send_messages(self, *messages):
+  self.send(*[piece for message in messages for piece in message.pieces()])
  def has_room(self, seconds=0.0):
   queue = self._queue
-  if queue is None or not queue.crowded:
+  if not queue.crowded:
    return True
   with self.drained:
    return self.drained.wait_for(lambda: not queue.crowded, seconds)
  def flush(self, seconds):
   with self.drained:
-   return self.drained.wait_for(
-    lambda: self._queue is None or not self._queue.alive, seconds
-   )
+   return self.drained.wait_for(lambda: not self._queue.alive, seconds)
  def close(self):
   with self.lock:
    if not self.closing:
     self.closing = True
-    if self._queue is None or not self._queue.alive:
+    if not self._queue.alive:
      os.close(self.descriptor)
  def mark_broken(self):
   if self._on_broken is not None and not self.broken:
    self._on_broken()
   self.broken = True
- def _begin(self, rest):
-  if self._queue is None:
-   self._queue = WriteQueue(self)
-  self._queue.begin(rest)
  def _write_at_once(self, pieces):
   written = 0
   try:
@@ -5610,7 +5601,7 @@ class Writer:
    written -= len(piece)
   return []
  def _has_room(self, pieces):
-  if sum([len(piece) for piece in pieces]) > getattr(select, "PIPE_BUF", 0):
+  if _size(pieces) > getattr(select, "PIPE_BUF", 0):
    return False
   return wait_writable(self.descriptor, 0)
 MAXIMUM_WAITING_BYTES = 1 << 26
@@ -8245,7 +8236,7 @@ class Withheld:
 import os
 import sys
 from time import monotonic, time
-from ..messages.jsontext import obj, parse
+from ..messages.jsontext import log_line, parse
 from ..messages.protocol import METHODS, OTHER
 from ..routing.routing import Dispatch
 from ..start.values import quote
@@ -8321,8 +8312,7 @@ class LoggedDispatch(Dispatch):
   if self._spans is not None:
    self._spans.end(span, outcome, code)
  def _write(self, came, client, **members):
-  line = obj(time=f"{came:.3f}", client=quote(client.name[:LONGEST_NAME]), **members)
-  self._send(line.encode("ascii") + b"\n")
+  self._send(log_line(came, client=quote(client.name[:LONGEST_NAME]), **members))
 
 def _asked(method, name):
  return {
@@ -8404,9 +8394,9 @@ import os
 import threading
 from time import monotonic, time
 from ..clients.client import Client
-from ..launch.approval import ALLOWED_SIGNERS, refusal
+from ..launch.approval import refusal
 from ..launch.secrecy import shown
-from ..messages.jsontext import Malformed, obj
+from ..messages.jsontext import Malformed, log_line, obj
 from ..messages.message import error, failure, notification, read_messages
 from ..messages.printable import where
 from ..messages.protocol import BATCH_VERSION, CANCELLED, INTERNAL_ERROR
@@ -8428,7 +8418,7 @@ class Engine:
  ):
   self.plan = answers.plan
   self.log = log
-  self._refusal = _refusal(self.plan)
+  self._refusal = refusal(self.plan.whole)
   dispatch = Dispatch if log is None else log.dispatch
   self.core = Core(answers, monotonic, lambda: os.urandom(16).hex(), dispatch)
   self.lock = threading.Lock()
@@ -8595,19 +8585,9 @@ class Engine:
    self.perform(self.core.tick())
   return self.core.alarm
 
-def _refusal(plan):
- if not (plan.approval or ALLOWED_SIGNERS in os.environ):
-  return ""
- return refusal(plan.whole)
-
 def _state_line(server, state, reason):
- line = obj(
-  time=f"{time():.3f}",
-  server=quote(server),
-  state=quote(state),
-  reason=quote(reason) if reason else "null",
- )
- return line.encode("ascii") + b"\n"
+ why = quote(reason) if reason else "null"
+ return log_line(time(), server=quote(server), state=quote(state), reason=why)
 
 def _is_answer(action, client, identifier):
  kind, peer, message = action
@@ -8634,8 +8614,8 @@ _WRITE_ONLY = 0x0001
 def open_log(plan):
  return open_log_at(plan, path_in(os.environ[LOG_DIRECTORY], plan.name), (), is_debug())
 
-def is_debug():
- return os.environ.get(LOG_LEVEL) == "debug"
+def is_debug(environ=os.environ):
+ return environ.get(LOG_LEVEL) == "debug"
 
 def path_in(directory, name):
  return os.path.join(directory, log_name(name)) if directory else ""
@@ -8728,7 +8708,6 @@ def print_error(text):
 import os
 import signal
 import stat
-import sys
 from ..clients.answers import Answers, answer_line
 from ..clients.client import Client
 from ..clients.profiles import choose
@@ -8743,9 +8722,9 @@ from ..messages.message import (
  read_message,
 )
 from ..messages.protocol import INVALID_REQUEST
-from ..plan.plan import Plan
 from ..processes.memory import keep_memory
 from ..processes.polling import (
+ LINUX,
  POLLIN,
  POLLS,
  STDIN_CHUNK,
@@ -8757,9 +8736,8 @@ from ..processes.polling import (
 )
 from ..processes.threads import SIGNAL_SECONDS
 from ..processes.writer import Writer
-from ..start.handover import ABOVE, ENDING, HEAD_START_SECONDS
+from ..start.handover import ENDING, HEAD_START_SECONDS
 from ..stdio.standard import print_error
-from ..stdio.windows_input import ThreadedInput
 DRAIN_SECONDS = 5.0
 FLUSH_SECONDS = 1.0
 INPUT_UNREADABLE = 2
@@ -8867,10 +8845,7 @@ class Stdio:
   text = f"Invalid message: longer than {MAXIMUM_LINE_BYTES >> 20} MiB"
   self.send(failure("null", error(INVALID_REQUEST, text)))
  def send(self, *messages):
-  pieces = []
-  for message in messages:
-   pieces += message.pieces()
-  self.writer.send(*pieces)
+  self.writer.send_messages(*messages)
  def has_room(self, seconds=0.0):
   return self.writer.has_room(seconds)
  def _wants_servers(self):
@@ -8894,11 +8869,9 @@ class Stdio:
 
 def start_fault(answers, folder):
  plan = answers.plan
- if ABOVE in os.environ:
-  why = recursion_fault(plan, os.environ)
-  if why:
-   print_error(f"{plan.name}: {why}")
-   return STARTED_BY_ITSELF
+ if why := recursion_fault(plan, os.environ):
+  print_error(f"{plan.name}: {why}")
+  return STARTED_BY_ITSELF
  if all(name in os.environ for name in plan.needs):
   return 0
  missing = missing_variables(plan.servers, os.environ, folder)
@@ -8936,10 +8909,11 @@ class _Input:
 def _new_input(output):
  if POLLS:
   return _Input(output.descriptor)
+ from ..stdio.windows_input import ThreadedInput
  return ThreadedInput(output)
 
 def _protocol_output():
- if sys.platform.startswith("linux") and stat.S_ISFIFO(os.fstat(1).st_mode):
+ if LINUX and stat.S_ISFIFO(os.fstat(1).st_mode):
   try:
    return Writer(os.open("/proc/self/fd/1", os.O_WRONLY), private=True)
   except OSError:
@@ -9301,8 +9275,7 @@ def _running_loop():
 
 def aggregator_of(plan, file):
  folder = own_folder(file)
- if plan.profiles:
-  plan = narrowed(plan, None)
+ plan = narrowed(plan, None)
  class Aggregator(ProxyAggregator):
   def __init__(self):
    super().__init__(plan, folder)
@@ -9616,7 +9589,7 @@ def _carry_out(plan, folder, chosen, handover):
  if chosen.names:
   plan.use_names(chosen.names)
  serves = not (chosen.list or chosen.env or chosen.check or chosen.call)
- if plan.profiles and (chosen.profile or not serves):
+ if chosen.profile or not serves:
   plan = narrowed(plan, chosen.profile)
  if serves:
   return _serve(plan, folder, chosen, handover)
@@ -9679,6 +9652,7 @@ def _stop(*_):
 import os
 from ..launch.launch import Launches, MissingVariables
 from ..launch.platforms import WINDOWS, find_program
+from ..launch.windows_programs import is_batch_file
 from ..processes.reasons import interpreters
 POSIX_FOLDERS = "/usr/bin:/bin:/usr/sbin:/sbin"
 WINDOWS_FOLDERS = ("System32", "", "System32\\Wbem", "System32\\WindowsPowerShell\\v1.0")
@@ -9783,7 +9757,7 @@ def _started_by_name(launch):
    yield name
    started.append(find_program(name, launch.env, "") or name)
  for place in started:
-  if WINDOWS and place.lower().endswith((".cmd", ".bat")):
+  if WINDOWS and is_batch_file(place):
    yield "node"
   for name, _ in interpreters(place, launch.env):
    if not os.path.dirname(name):
@@ -10069,7 +10043,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_67122e32", RUNTIME, globals())
+embed("_mcpagg_6c561ff4", RUNTIME, globals())
 
 PLAN = {
     "name": "mcp",

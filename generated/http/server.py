@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py --name http --serve stdio,http
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:67122e32fc35635115d8a86ae0f79e9d73b6e40361270e7d121967b4a03e030a (mcpagg 0.1.0; without launch.urls, remote, routing.composite, servers.masking)
+#   runtime:  sha256:6c561ff47048e558e32b43ed248ec5df1b43cd505216818a7b17f351be0cf3da (mcpagg 0.1.0; without launch.urls, remote, routing.composite, servers.masking)
 
 import sys
 
@@ -471,7 +471,7 @@ def main(tables, file):
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_67122e32.stdio.running import run
+    from _mcpagg_6c561ff4.stdio.running import run
 
     run(tables, file, handover)
 
@@ -544,8 +544,8 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_67122e32.plan.plan import Plan
-    from _mcpagg_67122e32.tool.aggregator import aggregator_of
+    from _mcpagg_6c561ff4.plan.plan import Plan
+    from _mcpagg_6c561ff4.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -1090,7 +1090,7 @@ def _literally(name):
 import hmac
 from ..http.exchange import Refused, plain_path
 from ..launch.variables import MissingVariable, resolve
-from ..start.handover import LOG_LEVEL
+from ..stdio.log_file import is_debug
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 3006
@@ -1134,7 +1134,7 @@ class Settings:
   if not (limit.isascii() and limit.isdigit()):
    raise BadSetting(f"{MAXIMUM_BODY} is no number of bytes: {limit!r}")
   self.maximum_body = int(limit)
-  self.is_verbose = environ.get(LOG_LEVEL) == "debug"
+  self.is_verbose = is_debug(environ)
   self.ends_with_clients = (
    config.get("type") == "sse" and environ.get("KEEP_SERVER_OPEN") != "1"
   )
@@ -1253,7 +1253,7 @@ from ..http.endpoints import POST_PATH, STREAM_PATH, Endpoints, Stateless
 from ..http.exchange import Disconnected, Exchange, Refused
 from ..http.sessions import Sessions
 from ..launch.platforms import own_folder
-from ..messages.jsontext import obj
+from ..messages.jsontext import log_line, obj
 from ..messages.printable import where
 from ..messages.protocol import INTERNAL_ERROR
 from ..plan.plan import Plan
@@ -1477,14 +1477,14 @@ class HttpApp:
    about["sessions"] = str(len(self._service.sessions))
   await exchange.respond(503 if self.stopping else 200, obj(about).encode())
  def _log_request(self, log, exchange, seconds):
-  line = obj(
-   time=f"{time():.3f}",
+  line = log_line(
+   time(),
    method=quote(exchange.method),
    path=quote(exchange.path),
    status=str(exchange.status),
    seconds=f"{seconds:.3f}",
   )
-  log.send(line.encode("ascii") + b"\n")
+  log.send(line)
 
 def _default_action(number):
  signal.signal(number, signal.SIG_DFL)
@@ -1546,10 +1546,7 @@ class Bridge:
   self._service_for(None)
  def _service_for(self, profile):
   if profile not in self._services:
-   plan = self._plan
-   if plan.profiles:
-    plan = narrowed(plan, profile)
-   answers = Answers(plan)
+   answers = Answers(narrowed(self._plan, profile))
    if start_fault(answers, self._folder):
     raise CannotStart("why is on its standard error")
    engine = Engine(answers, self._folder, self._log)
@@ -4411,6 +4408,9 @@ def place_of(text, path):
   _, start, end = found[name]
  return start, end
 
+def log_line(at, **members):
+ return obj(time=f"{at:.3f}", **members).encode("ascii") + b"\n"
+
 def obj(members_={}, /, **more):
  pairs = [f"{quote(name)}:{text}" for name, text in {**members_, **more}.items()]
  return "{" + ",".join(pairs) + "}"
@@ -6478,11 +6478,7 @@ def wait_readable(descriptor, seconds):
  return _ready(descriptor, seconds, POLLIN)
 
 def writer_closed(descriptor):
- if not POLLS:
-  return False
- poll = new_poll()
- poll.register(descriptor, POLLRDHUP)
- return bool(poll.poll(0))
+ return POLLS and _ready(descriptor, 0, POLLRDHUP)
 
 def _ready(descriptor, seconds, event):
  poll = new_poll()
@@ -6560,10 +6556,7 @@ class Process:
   if start_thread(self._wait) is None:
    self._undo(self._stdout)
  def send(self, *messages):
-  pieces = []
-  for message in messages:
-   pieces += message.pieces()
-  self.writer.send(*pieces)
+  self.writer.send_messages(*messages)
  def detach(self):
   self.detached = True
   self.suppress_report()
@@ -7062,7 +7055,7 @@ class Writer:
   self.closing = False
   self.lock = threading.Lock()
   self.drained = threading.Condition(self.lock)
-  self._queue = None
+  self._queue = WriteQueue(self)
   self._on_broken = on_broken
   self._on_overflow = on_overflow
   self._private = private and POLLS
@@ -7073,44 +7066,39 @@ class Writer:
    if self.broken or self.closing:
     return
    queue = self._queue
-   if queue is None or not queue.alive:
+   if not queue.alive:
     rest = self._write_at_once(pieces)
-    left = sum([len(piece) for piece in rest]) if rest else 0
-    if left > DEFAULT_PIPE_BYTES and enlarge_pipe(self.descriptor):
+    if _size(rest) > DEFAULT_PIPE_BYTES and enlarge_pipe(self.descriptor):
      rest = self._write_at_once(rest)
     if rest:
-     self._begin(rest)
+     queue.begin(rest)
    elif self._on_overflow is not None and queue.overflows():
     self.broken = True
     self._on_overflow(queue.waiting)
     queue.discard()
    else:
     queue.add([*pieces])
+ def send_messages(self, *messages):
+  self.send(*[piece for message in messages for piece in message.pieces()])
  def has_room(self, seconds=0.0):
   queue = self._queue
-  if queue is None or not queue.crowded:
+  if not queue.crowded:
    return True
   with self.drained:
    return self.drained.wait_for(lambda: not queue.crowded, seconds)
  def flush(self, seconds):
   with self.drained:
-   return self.drained.wait_for(
-    lambda: self._queue is None or not self._queue.alive, seconds
-   )
+   return self.drained.wait_for(lambda: not self._queue.alive, seconds)
  def close(self):
   with self.lock:
    if not self.closing:
     self.closing = True
-    if self._queue is None or not self._queue.alive:
+    if not self._queue.alive:
      os.close(self.descriptor)
  def mark_broken(self):
   if self._on_broken is not None and not self.broken:
    self._on_broken()
   self.broken = True
- def _begin(self, rest):
-  if self._queue is None:
-   self._queue = WriteQueue(self)
-  self._queue.begin(rest)
  def _write_at_once(self, pieces):
   written = 0
   try:
@@ -7131,7 +7119,7 @@ class Writer:
    written -= len(piece)
   return []
  def _has_room(self, pieces):
-  if sum([len(piece) for piece in pieces]) > getattr(select, "PIPE_BUF", 0):
+  if _size(pieces) > getattr(select, "PIPE_BUF", 0):
    return False
   return wait_writable(self.descriptor, 0)
 MAXIMUM_WAITING_BYTES = 1 << 26
@@ -9766,7 +9754,7 @@ class Withheld:
 import os
 import sys
 from time import monotonic, time
-from ..messages.jsontext import obj, parse
+from ..messages.jsontext import log_line, parse
 from ..messages.protocol import METHODS, OTHER
 from ..routing.routing import Dispatch
 from ..start.values import quote
@@ -9842,8 +9830,7 @@ class LoggedDispatch(Dispatch):
   if self._spans is not None:
    self._spans.end(span, outcome, code)
  def _write(self, came, client, **members):
-  line = obj(time=f"{came:.3f}", client=quote(client.name[:LONGEST_NAME]), **members)
-  self._send(line.encode("ascii") + b"\n")
+  self._send(log_line(came, client=quote(client.name[:LONGEST_NAME]), **members))
 
 def _asked(method, name):
  return {
@@ -9925,9 +9912,9 @@ import os
 import threading
 from time import monotonic, time
 from ..clients.client import Client
-from ..launch.approval import ALLOWED_SIGNERS, refusal
+from ..launch.approval import refusal
 from ..launch.secrecy import shown
-from ..messages.jsontext import Malformed, obj
+from ..messages.jsontext import Malformed, log_line, obj
 from ..messages.message import error, failure, notification, read_messages
 from ..messages.printable import where
 from ..messages.protocol import BATCH_VERSION, CANCELLED, INTERNAL_ERROR
@@ -9949,7 +9936,7 @@ class Engine:
  ):
   self.plan = answers.plan
   self.log = log
-  self._refusal = _refusal(self.plan)
+  self._refusal = refusal(self.plan.whole)
   dispatch = Dispatch if log is None else log.dispatch
   self.core = Core(answers, monotonic, lambda: os.urandom(16).hex(), dispatch)
   self.lock = threading.Lock()
@@ -10116,19 +10103,9 @@ class Engine:
    self.perform(self.core.tick())
   return self.core.alarm
 
-def _refusal(plan):
- if not (plan.approval or ALLOWED_SIGNERS in os.environ):
-  return ""
- return refusal(plan.whole)
-
 def _state_line(server, state, reason):
- line = obj(
-  time=f"{time():.3f}",
-  server=quote(server),
-  state=quote(state),
-  reason=quote(reason) if reason else "null",
- )
- return line.encode("ascii") + b"\n"
+ why = quote(reason) if reason else "null"
+ return log_line(time(), server=quote(server), state=quote(state), reason=why)
 
 def _is_answer(action, client, identifier):
  kind, peer, message = action
@@ -10155,8 +10132,8 @@ _WRITE_ONLY = 0x0001
 def open_log(plan):
  return open_log_at(plan, path_in(os.environ[LOG_DIRECTORY], plan.name), (), is_debug())
 
-def is_debug():
- return os.environ.get(LOG_LEVEL) == "debug"
+def is_debug(environ=os.environ):
+ return environ.get(LOG_LEVEL) == "debug"
 
 def path_in(directory, name):
  return os.path.join(directory, log_name(name)) if directory else ""
@@ -10249,7 +10226,6 @@ def print_error(text):
 import os
 import signal
 import stat
-import sys
 from ..clients.answers import Answers, answer_line
 from ..clients.client import Client
 from ..clients.profiles import choose
@@ -10264,9 +10240,9 @@ from ..messages.message import (
  read_message,
 )
 from ..messages.protocol import INVALID_REQUEST
-from ..plan.plan import Plan
 from ..processes.memory import keep_memory
 from ..processes.polling import (
+ LINUX,
  POLLIN,
  POLLS,
  STDIN_CHUNK,
@@ -10278,9 +10254,8 @@ from ..processes.polling import (
 )
 from ..processes.threads import SIGNAL_SECONDS
 from ..processes.writer import Writer
-from ..start.handover import ABOVE, ENDING, HEAD_START_SECONDS
+from ..start.handover import ENDING, HEAD_START_SECONDS
 from ..stdio.standard import print_error
-from ..stdio.windows_input import ThreadedInput
 DRAIN_SECONDS = 5.0
 FLUSH_SECONDS = 1.0
 INPUT_UNREADABLE = 2
@@ -10388,10 +10363,7 @@ class Stdio:
   text = f"Invalid message: longer than {MAXIMUM_LINE_BYTES >> 20} MiB"
   self.send(failure("null", error(INVALID_REQUEST, text)))
  def send(self, *messages):
-  pieces = []
-  for message in messages:
-   pieces += message.pieces()
-  self.writer.send(*pieces)
+  self.writer.send_messages(*messages)
  def has_room(self, seconds=0.0):
   return self.writer.has_room(seconds)
  def _wants_servers(self):
@@ -10415,11 +10387,9 @@ class Stdio:
 
 def start_fault(answers, folder):
  plan = answers.plan
- if ABOVE in os.environ:
-  why = recursion_fault(plan, os.environ)
-  if why:
-   print_error(f"{plan.name}: {why}")
-   return STARTED_BY_ITSELF
+ if why := recursion_fault(plan, os.environ):
+  print_error(f"{plan.name}: {why}")
+  return STARTED_BY_ITSELF
  if all(name in os.environ for name in plan.needs):
   return 0
  missing = missing_variables(plan.servers, os.environ, folder)
@@ -10457,10 +10427,11 @@ class _Input:
 def _new_input(output):
  if POLLS:
   return _Input(output.descriptor)
+ from ..stdio.windows_input import ThreadedInput
  return ThreadedInput(output)
 
 def _protocol_output():
- if sys.platform.startswith("linux") and stat.S_ISFIFO(os.fstat(1).st_mode):
+ if LINUX and stat.S_ISFIFO(os.fstat(1).st_mode):
   try:
    return Writer(os.open("/proc/self/fd/1", os.O_WRONLY), private=True)
   except OSError:
@@ -10822,8 +10793,7 @@ def _running_loop():
 
 def aggregator_of(plan, file):
  folder = own_folder(file)
- if plan.profiles:
-  plan = narrowed(plan, None)
+ plan = narrowed(plan, None)
  class Aggregator(ProxyAggregator):
   def __init__(self):
    super().__init__(plan, folder)
@@ -11137,7 +11107,7 @@ def _carry_out(plan, folder, chosen, handover):
  if chosen.names:
   plan.use_names(chosen.names)
  serves = not (chosen.list or chosen.env or chosen.check or chosen.call)
- if plan.profiles and (chosen.profile or not serves):
+ if chosen.profile or not serves:
   plan = narrowed(plan, chosen.profile)
  if serves:
   return _serve(plan, folder, chosen, handover)
@@ -11200,6 +11170,7 @@ def _stop(*_):
 import os
 from ..launch.launch import Launches, MissingVariables
 from ..launch.platforms import WINDOWS, find_program
+from ..launch.windows_programs import is_batch_file
 from ..processes.reasons import interpreters
 POSIX_FOLDERS = "/usr/bin:/bin:/usr/sbin:/sbin"
 WINDOWS_FOLDERS = ("System32", "", "System32\\Wbem", "System32\\WindowsPowerShell\\v1.0")
@@ -11304,7 +11275,7 @@ def _started_by_name(launch):
    yield name
    started.append(find_program(name, launch.env, "") or name)
  for place in started:
-  if WINDOWS and place.lower().endswith((".cmd", ".bat")):
+  if WINDOWS and is_batch_file(place):
    yield "node"
   for name, _ in interpreters(place, launch.env):
    if not os.path.dirname(name):
@@ -11590,7 +11561,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_67122e32", RUNTIME, globals())
+embed("_mcpagg_6c561ff4", RUNTIME, globals())
 
 PLAN = {
     "name": "http",
@@ -11608,7 +11579,7 @@ PLAN = {
 
 async def app(scope, receive, send):
     """The ASGI application, for `uvicorn server:app` and its like."""
-    from _mcpagg_67122e32.http.app import serve_asgi
+    from _mcpagg_6c561ff4.http.app import serve_asgi
 
     await serve_asgi(PLAN, __file__, scope, receive, send)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.http.exchange import Refused, plain_path
 from mcpagg_runtime.launch.variables import MissingVariable, resolve
-from mcpagg_runtime.start.handover import LOG_LEVEL
+from mcpagg_runtime.stdio.log_file import is_debug
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -83,7 +83,7 @@ class Settings:
             raise BadSetting(f"{MAXIMUM_BODY} is no number of bytes: {limit!r}")
         self.maximum_body = int(limit)
         """How large the body of a request may be, in bytes."""
-        self.is_verbose = environ.get(LOG_LEVEL) == "debug"
+        self.is_verbose = is_debug(environ)
         """Whether the log, if there is one, has a line for each request."""
         self.ends_with_clients = (
             config.get("type") == "sse" and environ.get("KEEP_SERVER_OPEN") != "1"

@@ -20,7 +20,7 @@ from mcpagg_runtime.http.endpoints import POST_PATH, STREAM_PATH, Endpoints, Sta
 from mcpagg_runtime.http.exchange import Disconnected, Exchange, Refused
 from mcpagg_runtime.http.sessions import Sessions
 from mcpagg_runtime.launch.platforms import own_folder
-from mcpagg_runtime.messages.jsontext import obj
+from mcpagg_runtime.messages.jsontext import log_line, obj
 from mcpagg_runtime.messages.printable import where
 from mcpagg_runtime.messages.protocol import INTERNAL_ERROR
 from mcpagg_runtime.plan.plan import Plan
@@ -322,14 +322,14 @@ class HttpApp:
 
     def _log_request(self, log: Log, exchange: Exchange, seconds: float) -> None:
         """Log a line about a request, without anything that may be a secret."""
-        line = obj(
-            time=f"{time():.3f}",
+        line = log_line(
+            time(),
             method=quote(exchange.method),
             path=quote(exchange.path),
             status=str(exchange.status),
             seconds=f"{seconds:.3f}",
         )
-        log.send(line.encode("ascii") + b"\n")
+        log.send(line)
 
 
 def _default_action(number: int) -> None:

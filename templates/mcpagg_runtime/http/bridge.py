@@ -84,10 +84,7 @@ class Bridge:
             CannotStart: see `start_fault`.
         """
         if profile not in self._services:
-            plan = self._plan
-            if plan.profiles:
-                plan = narrowed(plan, profile)
-            answers = Answers(plan)
+            answers = Answers(narrowed(self._plan, profile))
             if start_fault(answers, self._folder):
                 raise CannotStart("why is on its standard error")
             engine = Engine(answers, self._folder, self._log)

@@ -220,7 +220,7 @@ class Endpoints:
 
         Raises:
             Refused: they cannot be read.
-            Gone: the client has left.
+            Disconnected: the client has left.
         """
         kind = exchange.header("content-type").partition(";")[0].strip().lower()
         if kind != JSON:

@@ -104,7 +104,7 @@ class Exchange:
 
         Raises:
             Refused: it is too large, or arrives too slowly.
-            Gone: the client has left.
+            Disconnected: the client has left.
         """
         if self._body is not None:
             return self._body
@@ -167,7 +167,7 @@ class Exchange:
         """Send a whole response.
 
         Raises:
-            Gone: the client has left.
+            Disconnected: the client has left.
         """
         about = {"content-type": kind} if body else {}
         length = {"content-length": str(len(body))} if status != 204 else {}
@@ -178,7 +178,7 @@ class Exchange:
         """Begin a response.
 
         Raises:
-            Gone: the client has left, or reads nothing.
+            Disconnected: the client has left, or reads nothing.
         """
         self.status = status
         lines = [
@@ -193,7 +193,7 @@ class Exchange:
         """Write a part of the body.
 
         Raises:
-            Gone: the client has left, or reads nothing.
+            Disconnected: the client has left, or reads nothing.
         """
         for start in range(0, len(data), PIECE_BYTES):
             await self._write_piece(data, start)
@@ -202,7 +202,7 @@ class Exchange:
         """End a response, with the last part of the body.
 
         Raises:
-            Gone: the client has left, or reads nothing.
+            Disconnected: the client has left, or reads nothing.
         """
         *starts, last = range(0, len(data) or 1, PIECE_BYTES)
         for start in starts:

@@ -233,6 +233,11 @@ def place_of(text: str, path: tuple[str, ...]) -> Span:
     return start, end
 
 
+def log_line(at: float, **members: str) -> bytes:
+    """Return a line of a log, with the time in seconds since 1970; the members are JSON texts."""
+    return obj(time=f"{at:.3f}", **members).encode("ascii") + b"\n"
+
+
 def obj(members_: Mapping[str, str] = {}, /, **more: str) -> str:
     """Return the JSON text of an object with these members, whose values are JSON texts."""
     pairs = [f"{quote(name)}:{text}" for name, text in {**members_, **more}.items()]

@@ -55,12 +55,8 @@ def wait_readable(descriptor: int, seconds: float | None) -> bool:
 
 def writer_closed(descriptor: int) -> bool:
     """Whether the writer of a pipe has closed it; data may be left to read."""
-    if not POLLS:
-        return False
-    poll = new_poll()
     # A socket may be closed in one direction alone.
-    poll.register(descriptor, POLLRDHUP)
-    return bool(poll.poll(0))
+    return POLLS and _ready(descriptor, 0, POLLRDHUP)
 
 
 def _ready(descriptor: int, seconds: float | None, event: int) -> bool:

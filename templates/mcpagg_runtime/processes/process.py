@@ -98,10 +98,7 @@ class Process:
 
     def send(self, *messages: Message) -> None:
         """Write messages to its stdin, now or as soon as it reads; never waits."""
-        pieces: list[bytes | memoryview] = []
-        for message in messages:
-            pieces += message.pieces()
-        self.writer.send(*pieces)
+        self.writer.send_messages(*messages)
 
     def detach(self) -> None:
         """Ignore what still comes of it, and do not report its end: it is ended on purpose."""

@@ -22,24 +22,13 @@ from mcpagg_runtime.processes.polling import (
 from mcpagg_runtime.processes.threads import start_thread
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Callable, Sequence
-    from typing import Protocol
+
+    from mcpagg_runtime.messages.message import Message
 
     Piece = bytes | memoryview
 
     Pieces = list[Piece]
-
-    class Owner(Protocol):
-        """The writer that a queue belongs to."""
-
-        descriptor: int
-        broken: bool
-        closing: bool
-        drained: threading.Condition
-
-        def mark_broken(self) -> None:
-            """Note that the descriptor can no longer be written."""
 
 
 # How many pieces one call may write on every system: IOV_MAX, about.
@@ -78,7 +67,7 @@ class Writer:
         self.lock = threading.Lock()
         self.drained = threading.Condition(self.lock)
         """Notified of each line of the queue that is written."""
-        self._queue: WriteQueue | None = None
+        self._queue = WriteQueue(self)
         self._on_broken = on_broken
         self._on_overflow = on_overflow
         self._private = private and POLLS
@@ -94,13 +83,12 @@ class Writer:
             if self.broken or self.closing:
                 return
             queue = self._queue
-            if queue is None or not queue.alive:
+            if not queue.alive:
                 rest = self._write_at_once(pieces)
-                left = sum([len(piece) for piece in rest]) if rest else 0
-                if left > DEFAULT_PIPE_BYTES and enlarge_pipe(self.descriptor):
+                if _size(rest) > DEFAULT_PIPE_BYTES and enlarge_pipe(self.descriptor):
                     rest = self._write_at_once(rest)
                 if rest:
-                    self._begin(rest)
+                    queue.begin(rest)
             elif self._on_overflow is not None and queue.overflows():
                 self.broken = True
                 self._on_overflow(queue.waiting)
@@ -108,10 +96,14 @@ class Writer:
             else:
                 queue.add([*pieces])
 
+    def send_messages(self, *messages: Message) -> None:
+        """Write messages, each as a line; see `send`."""
+        self.send(*[piece for message in messages for piece in message.pieces()])
+
     def has_room(self, seconds: float = 0.0) -> bool:
         """Wait until the queue has room, at most so long; return whether it has."""
         queue = self._queue
-        if queue is None or not queue.crowded:
+        if not queue.crowded:
             return True
         with self.drained:
             return self.drained.wait_for(lambda: not queue.crowded, seconds)
@@ -119,9 +111,7 @@ class Writer:
     def flush(self, seconds: float) -> bool:
         """Wait until the queue is written, no longer than `seconds`; return whether it is."""
         with self.drained:
-            return self.drained.wait_for(
-                lambda: self._queue is None or not self._queue.alive, seconds
-            )
+            return self.drained.wait_for(lambda: not self._queue.alive, seconds)
 
     def close(self) -> None:
         """Close the descriptor once the queue is written; further lines are dropped.
@@ -131,7 +121,7 @@ class Writer:
         with self.lock:
             if not self.closing:
                 self.closing = True
-                if self._queue is None or not self._queue.alive:
+                if not self._queue.alive:
                     os.close(self.descriptor)
 
     def mark_broken(self) -> None:
@@ -139,11 +129,6 @@ class Writer:
         if self._on_broken is not None and not self.broken:
             self._on_broken()
         self.broken = True
-
-    def _begin(self, rest: list[Piece]) -> None:
-        if self._queue is None:
-            self._queue = WriteQueue(self)
-        self._queue.begin(rest)
 
     def _write_at_once(self, pieces: Sequence[Piece]) -> list[Piece]:
         """Write what can be written without waiting; return the rest, without copying it."""
@@ -168,7 +153,7 @@ class Writer:
 
     def _has_room(self, pieces: Sequence[Piece]) -> bool:
         # POSIX: a pipe that select finds writable takes PIPE_BUF bytes without blocking.
-        if sum([len(piece) for piece in pieces]) > getattr(select, "PIPE_BUF", 0):
+        if _size(pieces) > getattr(select, "PIPE_BUF", 0):
             return False
         return wait_writable(self.descriptor, 0)
 
@@ -192,7 +177,7 @@ class WriteQueue:
     line that it writes.
     """
 
-    def __init__(self, writer: Owner) -> None:
+    def __init__(self, writer: Writer) -> None:
         self.writer = writer
         self.alive = False
         self.waiting = 0
@@ -274,5 +259,5 @@ class WriteQueue:
         return pieces
 
 
-def _size(pieces: Pieces) -> int:
+def _size(pieces: Sequence[Piece]) -> int:
     return sum([len(piece) for piece in pieces])

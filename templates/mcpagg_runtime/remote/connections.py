@@ -8,7 +8,7 @@ import socket
 import threading
 from binascii import b2a_base64
 from contextlib import suppress
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urljoin, urlsplit
@@ -146,10 +146,8 @@ def _matches(entry: str, address: Address) -> bool:
 
 
 def _is_within(host: str, network: str) -> bool:
-    import ipaddress
-
     try:
-        return ipaddress.ip_address(host) in ipaddress.ip_network(network, strict=False)
+        return ip_address(host) in ip_network(network, strict=False)
     except ValueError:
         return False
 
@@ -351,6 +349,10 @@ def basic_credentials(address: Address, prefix: str = "") -> dict[str, str]:
     """Return the user and the password in a URL as a header, {} if it has none."""
     if not address.user and not address.password:
         return {}
-    pair = f"{address.user}:{address.password}".encode("utf-8", "surrogateescape")
-    coded = b2a_base64(pair, newline=False).decode("ascii")
-    return {f"{prefix}Authorization": f"Basic {coded}"}
+    return {f"{prefix}Authorization": basic(address.user, address.password)}
+
+
+def basic(user: str, password: str) -> str:
+    """Return a user and a password as the value of a header Authorization (RFC 7617)."""
+    pair = f"{user}:{password}".encode("utf-8", "surrogateescape")
+    return f"Basic {b2a_base64(pair, newline=False).decode('ascii')}"

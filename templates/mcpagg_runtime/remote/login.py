@@ -13,7 +13,6 @@ import hashlib
 import json
 import os
 import sys
-from binascii import b2a_base64
 from contextlib import contextmanager, suppress
 from http.client import HTTPException
 from shlex import quote as quote_word
@@ -25,7 +24,7 @@ from urllib.parse import urlencode, urlsplit, urlunsplit
 
 from mcpagg_runtime.launch.platforms import WINDOWS
 from mcpagg_runtime.plan.uri_templates import percent_encoded
-from mcpagg_runtime.remote.connections import is_this_machine
+from mcpagg_runtime.remote.connections import PORTS, basic, is_this_machine
 from mcpagg_runtime.remote.faults import FORBIDDEN, UNAUTHORIZED, NotSent, RemoteFault
 
 if TYPE_CHECKING:
@@ -299,9 +298,7 @@ def _canonical_url(url: str) -> str:
     """Return one spelling for all spellings of a server's URL."""
     parts = urlsplit(url)
     place = parts.netloc.rpartition("@")[2].lower()
-    default = {"http": ":80", "https": ":443"}.get(parts.scheme)
-    if default and place.endswith(default):
-        place = place[: -len(default)]
+    place = place.removesuffix(f":{PORTS.get(parts.scheme)}")
     return urlunsplit((parts.scheme, place, parts.path or "/", parts.query, ""))
 
 
@@ -385,9 +382,8 @@ def _token_answer(record: Record, grant: dict[str, str]) -> dict[str, Any]:
     secret = record.get("client_secret")
     if secret and record.get("auth_method") == "client_secret_basic":
         # RFC 6749, section 2.3.1
-        pair = f"{percent_encoded(form['client_id'])}:{percent_encoded(secret)}"
-        coded = b2a_base64(pair.encode("ascii"), newline=False).decode("ascii")
-        headers["Authorization"] = f"Basic {coded}"
+        user = percent_encoded(form["client_id"])
+        headers["Authorization"] = basic(user, percent_encoded(secret))
     elif secret:
         form["client_secret"] = secret
     body = urlencode(form).encode("ascii")

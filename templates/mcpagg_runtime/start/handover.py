@@ -1,4 +1,4 @@
-"""What the code of the file hands over to `stdio.run`, and constants that both need."""
+"""What the code of the file hands over to `running.run`, and constants that both need."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """What the emitted file does when it is run: it answers from its tables as long as it can.
 
 These static answers are the handshake, pings and the lists of the snapshot, for a client with a
-handshake. The first line that has none is left to `stdio.run`, which also takes over what was read
-and written until then. Errors, cursors and clients without a handshake are handled there alone.
+handshake. The first line that has none is left to `running.run`, which also takes over what was
+read and written until then. Errors, cursors and clients without a handshake are handled there
+alone.
 
 A client waits for what is imported here, so that is little; see `values`, too.
 """

@@ -12,7 +12,7 @@ import sys
 from time import monotonic, time
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.messages.jsontext import obj, parse
+from mcpagg_runtime.messages.jsontext import log_line, parse
 from mcpagg_runtime.messages.protocol import METHODS, OTHER
 from mcpagg_runtime.routing.routing import Dispatch
 from mcpagg_runtime.start.values import quote
@@ -126,8 +126,7 @@ class LoggedDispatch(Dispatch):
 
     def _write(self, came: float, client: Client, **members: str) -> None:
         """Write a line; the members are JSON texts."""
-        line = obj(time=f"{came:.3f}", client=quote(client.name[:LONGEST_NAME]), **members)
-        self._send(line.encode("ascii") + b"\n")
+        self._send(log_line(came, client=quote(client.name[:LONGEST_NAME]), **members))
 
 
 def _asked(method: str, name: str) -> dict[str, str]:

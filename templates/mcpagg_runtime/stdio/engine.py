@@ -8,9 +8,9 @@ from time import monotonic, time
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.clients.client import Client
-from mcpagg_runtime.launch.approval import ALLOWED_SIGNERS, refusal
+from mcpagg_runtime.launch.approval import refusal
 from mcpagg_runtime.launch.secrecy import shown
-from mcpagg_runtime.messages.jsontext import Malformed, obj
+from mcpagg_runtime.messages.jsontext import Malformed, log_line, obj
 from mcpagg_runtime.messages.message import error, failure, notification, read_messages
 from mcpagg_runtime.messages.printable import where
 from mcpagg_runtime.messages.protocol import BATCH_VERSION, CANCELLED, INTERNAL_ERROR
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from mcpagg_runtime.clients.answers import Answers
     from mcpagg_runtime.messages.message import Message
-    from mcpagg_runtime.plan.plan import Plan
     from mcpagg_runtime.servers.child import Child
     from mcpagg_runtime.servers.connection import Received
     from mcpagg_runtime.servers.effects import Action
@@ -65,7 +64,7 @@ class Engine:
     ) -> None:
         self.plan = answers.plan
         self.log = log
-        self._refusal = _refusal(self.plan)
+        self._refusal = refusal(self.plan.whole)
         dispatch = Dispatch if log is None else log.dispatch
         self.core = Core(answers, monotonic, lambda: os.urandom(16).hex(), dispatch)
         self.lock = threading.Lock()
@@ -290,22 +289,10 @@ class Engine:
         return self.core.alarm
 
 
-def _refusal(plan: Plan) -> str:
-    """Return why no child may be started, "" if they may; see `approval`."""
-    if not (plan.approval or ALLOWED_SIGNERS in os.environ):
-        return ""
-    return refusal(plan.whole)
-
-
 def _state_line(server: str, state: str, reason: str) -> bytes:
     """Return what is logged of a state that a child enters, and why, "" for no reason."""
-    line = obj(
-        time=f"{time():.3f}",
-        server=quote(server),
-        state=quote(state),
-        reason=quote(reason) if reason else "null",
-    )
-    return line.encode("ascii") + b"\n"
+    why = quote(reason) if reason else "null"
+    return log_line(time(), server=quote(server), state=quote(state), reason=why)
 
 
 def _is_answer(action: Action, client: Client, identifier: str) -> bool:

@@ -14,6 +14,8 @@ from mcpagg_runtime.stdio.call_log import Log
 from mcpagg_runtime.stdio.standard import print_error
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from mcpagg_runtime.plan.plan import Plan
 
 # The names of devices on Windows, with or without a suffix, some followed by a digit.
@@ -32,9 +34,9 @@ def open_log(plan: Plan) -> Log:
     return open_log_at(plan, path_in(os.environ[LOG_DIRECTORY], plan.name), (), is_debug())
 
 
-def is_debug() -> bool:
+def is_debug(environ: Mapping[str, str] = os.environ) -> bool:
     """Whether the environment asks for a line a call."""
-    return os.environ.get(LOG_LEVEL) == "debug"
+    return environ.get(LOG_LEVEL) == "debug"
 
 
 def path_in(directory: str, name: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import stat
-import sys
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.clients.answers import Answers, answer_line
@@ -22,9 +21,9 @@ from mcpagg_runtime.messages.message import (
     read_message,
 )
 from mcpagg_runtime.messages.protocol import INVALID_REQUEST
-from mcpagg_runtime.plan.plan import Plan
 from mcpagg_runtime.processes.memory import keep_memory
 from mcpagg_runtime.processes.polling import (
+    LINUX,
     POLLIN,
     POLLS,
     STDIN_CHUNK,
@@ -36,14 +35,14 @@ from mcpagg_runtime.processes.polling import (
 )
 from mcpagg_runtime.processes.threads import SIGNAL_SECONDS
 from mcpagg_runtime.processes.writer import Writer
-from mcpagg_runtime.start.handover import ABOVE, ENDING, HEAD_START_SECONDS
+from mcpagg_runtime.start.handover import ENDING, HEAD_START_SECONDS
 from mcpagg_runtime.stdio.standard import print_error
-from mcpagg_runtime.stdio.windows_input import ThreadedInput
 
 if TYPE_CHECKING:
-
+    from mcpagg_runtime.plan.plan import Plan
     from mcpagg_runtime.start.handover import Handover
     from mcpagg_runtime.stdio.engine import Engine, Log
+    from mcpagg_runtime.stdio.windows_input import ThreadedInput
 
 
 DRAIN_SECONDS = 5.0
@@ -185,10 +184,7 @@ class Stdio:
 
     def send(self, *messages: Message) -> None:
         """Write messages to the client, now or as soon as it reads."""
-        pieces: list[bytes | memoryview] = []
-        for message in messages:
-            pieces += message.pieces()
-        self.writer.send(*pieces)
+        self.writer.send_messages(*messages)
 
     def has_room(self, seconds: float = 0.0) -> bool:
         """See `Writer.has_room`."""
@@ -226,11 +222,9 @@ def start_fault(answers: Answers, folder: str) -> int:
     set. With `--allow-failed` it starts without the servers that lack one.
     """
     plan = answers.plan
-    if ABOVE in os.environ:
-        why = recursion_fault(plan, os.environ)
-        if why:
-            print_error(f"{plan.name}: {why}")
-            return STARTED_BY_ITSELF
+    if why := recursion_fault(plan, os.environ):
+        print_error(f"{plan.name}: {why}")
+        return STARTED_BY_ITSELF
     if all(name in os.environ for name in plan.needs):
         return 0
     # A variable that is not in the environment may be in an env file.
@@ -279,12 +273,14 @@ def _new_input(output: Writer) -> _Input | ThreadedInput:
     """Return standard input, as this system can wait for it."""
     if POLLS:
         return _Input(output.descriptor)
+    from mcpagg_runtime.stdio.windows_input import ThreadedInput  # which few systems need
+
     return ThreadedInput(output)
 
 
 def _protocol_output() -> Writer:
     """Return a writer for standard output: on Linux, if it is a pipe, an open file of our own."""
-    if sys.platform.startswith("linux") and stat.S_ISFIFO(os.fstat(1).st_mode):
+    if LINUX and stat.S_ISFIFO(os.fstat(1).st_mode):
         try:
             return Writer(os.open("/proc/self/fd/1", os.O_WRONLY), private=True)
         except OSError:

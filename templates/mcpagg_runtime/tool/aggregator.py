@@ -216,8 +216,7 @@ def _running_loop() -> AbstractEventLoop:
 def aggregator_of(plan: Plan, file: str) -> type[ProxyAggregator]:
     """Return the class that `Aggregator` is in an emitted file."""
     folder = own_folder(file)
-    if plan.profiles:
-        plan = narrowed(plan, None)
+    plan = narrowed(plan, None)
 
     class Aggregator(ProxyAggregator):
         def __init__(self) -> None:

@@ -47,7 +47,7 @@ STATUSES = (
 def run_command(plan: Plan, folder: str, arguments: list[str], handover: Handover) -> int:
     """Run the command line; return the exit status.
 
-    `handover`: see `stdio.run`.
+    `handover`: see `running.run`.
     """
     try:
         status = _carry_out(plan, folder, _read(plan, arguments), handover)
@@ -130,7 +130,7 @@ def _carry_out(plan: Plan, folder: str, chosen: argparse.Namespace, handover: Ha
     if chosen.names:
         plan.use_names(chosen.names)
     serves = not (chosen.list or chosen.env or chosen.check or chosen.call)
-    if plan.profiles and (chosen.profile or not serves):
+    if chosen.profile or not serves:
         plan = narrowed(plan, chosen.profile)
     if serves:
         return _serve(plan, folder, chosen, handover)

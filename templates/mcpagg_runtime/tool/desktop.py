@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.launch.launch import Launches, MissingVariables
 from mcpagg_runtime.launch.platforms import WINDOWS, find_program
+from mcpagg_runtime.launch.windows_programs import is_batch_file
 from mcpagg_runtime.processes.reasons import interpreters
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ def _started_by_name(launch: Launch) -> Iterator[str]:
             yield name
             started.append(find_program(name, launch.env, "") or name)
     for place in started:
-        if WINDOWS and place.lower().endswith((".cmd", ".bat")):
+        if WINDOWS and is_batch_file(place):
             yield "node"  # which scripts of npm start
         for name, _ in interpreters(place, launch.env):
             if not os.path.dirname(name):
