@@ -114,7 +114,7 @@ def compile_proxy(job: Job) -> Compilation:
     spec = _read(job)
     asked = asked_servers(spec, job.refresh)
     rows = launch_rows(spec, job.file.parent if job.file else spec.folder)
-    earlier = _earlier(job, job.file, rows)
+    earlier = _earlier(job, job.file, rows, is_needed=job.refresh is not None)
     if is_extension(job.file):
         check_self_contained(spec, rows)
     check_recorded(spec, asked, earlier.snapshot, str(job.file), job.commands.again)
@@ -128,7 +128,7 @@ def compile_proxy(job: Job) -> Compilation:
     findings = _findings(job, data)
     text = _text(job, data, job.key, earlier.contents.approval)
     if job.against is not None:
-        earlier = _earlier(replace(job, refresh=None), job.against, rows)
+        earlier = _earlier(job, job.against, rows, is_needed=False)
     pins = find_pins(ready, answers.versions)
     result = Compilation(job, text, data, ready.left_out, findings, pins, earlier)
     if job.options.max_bytes is not None:
@@ -182,7 +182,7 @@ def _read(job: Job) -> ProxySpec:
     return spec
 
 
-def _earlier(job: Job, file: Path | None, rows: Rows) -> Earlier:
+def _earlier(job: Job, file: Path | None, rows: Rows, *, is_needed: bool) -> Earlier:
     """Return what a file says of its servers; `rows` is the launch table of now.
 
     Raises:
@@ -193,7 +193,7 @@ def _earlier(job: Job, file: Path | None, rows: Rows) -> Earlier:
         if file is not None:
             contents = read_contents(file, job.commands.again)
     except ConfigError:
-        if job.refresh is not None:
+        if is_needed:
             raise
     return Earlier(contents, renamed_servers(contents.rows, rows))
 

@@ -109,6 +109,11 @@ def members_of(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def items_of(value: object) -> list[Any]:
+    """Return a value that is to be a list, an empty one for any other."""
+    return value if isinstance(value, list) else []
+
+
 def escaped(name: str) -> str:
     """Return the name of a member as a part of a JSON pointer."""
     return name.replace("~", "~0").replace("/", "~1")

@@ -32,7 +32,7 @@ class Problem:
         return f"{text}; {self.remedy}" if self.remedy else text
 
 
-def folded(problems: Iterable[Problem], servers: Collection[str] = ()) -> list[Problem]:
+def folded(problems: Iterable[Problem], servers: Collection[str]) -> list[Problem]:
     """Return problems of which those that say the same of one key of several servers are one.
 
     `servers` are the paths of the entries.

@@ -10,6 +10,7 @@ from typing import Any
 from mcpagg.jsontext import dumps
 from mcpagg.options import Options
 from mcpagg.passes.linking.linking import Linked, listed_items
+from mcpagg.passes.linking.profiles import DEFAULT
 from mcpagg.problems import ConfigError, Problem
 from mcpagg.snapshot import Snapshot
 from mcpagg_runtime.lists.catalogue import TOOLS
@@ -19,8 +20,6 @@ BYTES_PER_TOKEN = 4
 
 ESTIMATE = f"tokens are an estimate: bytes of UTF-8 / {BYTES_PER_TOKEN}"
 LARGEST = 5
-DEFAULT = "default"
-"""The profile that is served where none is chosen: all is not served then."""
 
 
 @dataclass(frozen=True, slots=True)

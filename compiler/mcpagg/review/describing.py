@@ -8,7 +8,7 @@ from typing import Any
 
 from mcpagg.jsontext import dumps, members_of
 from mcpagg.literal import visible
-from mcpagg.problems import count
+from mcpagg.problems import count, name_list
 from mcpagg.review.changes import Change, ServerSummary
 from mcpagg.review.values import ABSENT
 from mcpagg.snapshot import Json
@@ -112,9 +112,7 @@ def describe_renaming(change: Change) -> str:
 def describe_items(changes: Sequence[Change]) -> tuple[str, str]:
     """Say what changes are of: its kind and name (`tool`, `read_file`), or `3 tools`, `a, b, c`."""
     kind = changes[0].kind if len(changes) == 1 else count(len(changes), changes[0].kind)
-    names = ", ".join(in_short(change.name) for change in changes[:SHOWN_NAMES])
-    more = len(changes) - SHOWN_NAMES
-    return kind, f"{names} and {more} more" if more > 0 else names
+    return kind, name_list([in_short(change.name) for change in changes], SHOWN_NAMES)
 
 
 def describe_place(change: Change) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from mcpagg.jsontext import at_pointer, dumps
+from mcpagg.jsontext import at_pointer, dumps, items_of
 from mcpagg.passes.discovery.ordering import equal
 from mcpagg.review.lint.schemas import TYPES
 from mcpagg.review.values import ABSENT
@@ -23,7 +23,7 @@ MOST_PAIRS = 40_000  # of alternatives, each of which is compared with each
 def allowed_types(schema: Mapping[str, Any]) -> frozenset[str]:
     """Return the types of the values that a schema allows; a number may be an integer."""
     types = schema.get("type", [*TYPES])
-    names = frozenset(map(str, [types] if isinstance(types, str) else as_list(types)))
+    names = frozenset(map(str, [types] if isinstance(types, str) else items_of(types)))
     return names | {"integer"} if "number" in names else names
 
 
@@ -134,11 +134,6 @@ def allows_all(schema: Any) -> bool:
     return schema is True or schema == {}
 
 
-def as_list(value: Any) -> list[Any]:
-    """Return a value that is to be a list, an empty one for any other."""
-    return value if isinstance(value, list) else []
-
-
 def names_in(value: Any) -> dict[str, None]:
     """Return the names in a list, in their order."""
-    return {name: None for name in as_list(value) if isinstance(name, str)}
+    return {name: None for name in items_of(value) if isinstance(name, str)}

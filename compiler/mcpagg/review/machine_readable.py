@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from mcpagg import __version__
 from mcpagg.literal import json_text, literal, visible
+from mcpagg.options import PROGRAM
 from mcpagg.problems import CompileError
 from mcpagg.review import CLASSES
 from mcpagg.review.changes import Change, ServerSummary
@@ -130,7 +131,7 @@ def as_sarif(review: Review) -> str:
         }
         for class_, meaning in CLASSES.items()
     ]
-    driver = {"name": "mcpagg-compile", "version": __version__, "rules": rules}
+    driver = {"name": PROGRAM, "version": __version__, "rules": rules}
     lines = _Lines(review.text)
     results = [_result(change, review.file, lines) for change in review.changes]
     run = {"tool": {"driver": driver}, "columnKind": "utf16CodeUnits", "results": results}

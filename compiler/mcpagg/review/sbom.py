@@ -20,6 +20,7 @@ from cyclonedx.schema import OutputFormat, SchemaVersion
 from packageurl import PackageURL
 
 from mcpagg import __version__
+from mcpagg.options import PROGRAM
 from mcpagg.passes.environment.programs import Package, find_package
 from mcpagg.snapshot import ChildSnapshot
 
@@ -32,7 +33,7 @@ def bill_of_materials(result: Compilation) -> str:
     bom = Bom(serial_number=uuid5(NAMESPACE_URL, result.text))
     bom.metadata.timestamp = None  # type: ignore[assignment] # the schema does not ask for one
     bom.metadata.tools.components.add(
-        Component(name="mcpagg-compile", type=ComponentType.APPLICATION, version=__version__)
+        Component(name=PROGRAM, type=ComponentType.APPLICATION, version=__version__)
     )
     proxy = Component(name=result.name, type=ComponentType.APPLICATION, bom_ref="proxy")
     bom.metadata.component = proxy

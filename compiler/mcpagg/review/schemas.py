@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from mcpagg.jsontext import escaped
+from mcpagg.jsontext import escaped, items_of
 from mcpagg.passes.discovery.ordering import equal
 from mcpagg.review.keywords import (
     BESIDE_CHOICES,
@@ -22,7 +22,6 @@ from mcpagg.review.keywords import (
     allows_all,
     alternatives,
     are_apart,
-    as_list,
     as_object,
     enumerated,
     has_choices,
@@ -166,12 +165,12 @@ class _Comparison:
         elif name == "oneOf" and not is_whole and not self._are_both_apart(before, after):
             yield SchemaChange("unclear", pointer, "changed", before, after)
         elif name == "allOf" or (name in CHOICES and not is_whole):
-            yield from self._choices(as_list(before), as_list(after), pointer, name)
+            yield from self._choices(items_of(before), items_of(after), pointer, name)
         else:
             yield _changed(_effect(name, before, after), pointer, before, after)
 
     def _are_both_apart(self, before: Any, after: Any) -> bool:
-        return are_apart(as_list(before), self._before) and are_apart(as_list(after), self._after)
+        return are_apart(items_of(before), self._before) and are_apart(items_of(after), self._after)
 
     def _subschema(self, before: Any, after: Any, pointer: str) -> Iterator[SchemaChange]:
         """Compare the schemas of all values of some kind; without one, any value is valid."""

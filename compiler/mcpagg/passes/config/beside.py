@@ -67,7 +67,7 @@ def report_beside(
     others = [key for key in document if key not in handled and not is_quiet(key)]
     roots = tuple(f"{key}." for key in others)
     others += [path for path in elsewhere if not f"{path}.".startswith(roots)]
-    ours = [KEY, *(_COORDINATORS if dialect.container == ("mcpServers",) else ())]
+    ours = [KEY, *(_COORDINATORS if dialect.is_standard else ())]
     for key in [key for key in others if key in document and suggest(key, ours)]:
         root.at(key).warn("is not understood and ignored", suggest(key, ours))
         others.remove(key)
@@ -84,7 +84,7 @@ def _known(document: dict[str, Any], dialect: Dialect) -> set[str]:
     for path in (*ROOT_SWITCHES, *map(".".join, CONTAINERS)):
         if reach(document, path, Place())[0] is not None:
             handled |= {path, path.split(".")[0]}
-    if dialect.container == ("mcpServers",):
+    if dialect.is_standard:
         handled |= {*_COORDINATORS}
         handled |= {"tools"} if has_composites(document) else set()
     return handled

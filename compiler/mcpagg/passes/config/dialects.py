@@ -64,6 +64,11 @@ class Dialect:
     hosts: str = ""
     """Path from the root of a list of the only hosts that remote servers may have."""
 
+    @property
+    def is_standard(self) -> bool:
+        """Whether its servers are in `mcpServers`, beside which the coordinator has its keys."""
+        return self.container == ("mcpServers",)
+
 
 def _zed_extension(entry: Mapping[str, Any]) -> bool:
     return not entry.keys() - {"settings", "enabled", "remote", "source"}

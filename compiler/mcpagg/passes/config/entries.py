@@ -41,7 +41,7 @@ Defaults = Sequence[tuple[dict[str, Any], Place]]
 
 
 def read_entry(
-    name: str, value: Any, place: Place, dialect: Dialect, defaults: Defaults = ()
+    name: str, value: Any, place: Place, dialect: Dialect, defaults: Defaults
 ) -> ServerSpec | None:
     """Return the server that entry `name` describes, or None after an error at its place."""
     if not isinstance(value, dict):

@@ -142,7 +142,7 @@ def _adjusted(
     servers = _enabled_tools(document, servers, root)
     switched = _switched(document, dialect, servers, names, root)
     _name_empty(servers, switched, root)
-    if dialect.container == ("mcpServers",):
+    if dialect.is_standard:
         return masked(document, switched, root)
     return switched
 
@@ -153,7 +153,7 @@ def _beside(
     """Read what of a ProxySpec stands beside the servers, which have these `names`."""
     profiles, overlays = read_own(document, names, root)
     parts: dict[str, Any] = {"profiles": profiles, "overlays": overlays}
-    if dialect.container == ("mcpServers",):
+    if dialect.is_standard:
         parts["composites"] = tuple(read_composites(document, names, root))
         parts["http"] = read_transport(document, root, allow_secrets)
     return parts
@@ -321,7 +321,7 @@ def _check_standard(document: Any, dialect: Dialect, entries: list[RawEntry], ro
     if root.errors:
         return
     remedy = "remove it, or leave out --stdio-only"
-    if dialect.container != ("mcpServers",) or not isinstance(document["mcpServers"], dict):
+    if not dialect.is_standard or not isinstance(document["mcpServers"], dict):
         root.error("--stdio-only reads a map called `mcpServers` alone")
         return
     beyond = [root.at(key) for key in document if key not in ("mcpServers", "$schema")]

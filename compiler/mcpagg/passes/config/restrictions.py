@@ -57,7 +57,7 @@ def report_unknown(
     key: str,
     value: Any,
     at: Place,
-    known: Collection[str] = (),
+    known: Collection[str],
     usual: Mapping[str, str] = NO_OTHERS,
 ) -> None:
     """Report a key of an entry that is not understood: an error if it restricts.

@@ -44,9 +44,10 @@ def validated(
 
         model, read = getattr(models, shape), plain(value)
     before = len(at.errors)
+    adapter = TypeAdapter(model)
     while True:
         try:
-            return TypeAdapter(model).validate_python(read, context=servers)
+            return adapter.validate_python(read, context=servers)
         except ValidationError as problem:
             faults = problem.errors(include_url=False)
         from mcpagg.passes.config.models import schema_of

@@ -27,13 +27,13 @@ from mcpagg.passes.environment.programs import find_package
 from mcpagg.problems import ConfigError
 from mcpagg.snapshot import ChildSnapshot, Json, Refused
 from mcpagg.spec import ProxySpec
+from mcpagg_runtime.lists.catalogue import KINDS
 from mcpagg_runtime.messages.jsontext import Malformed
 
 CACHE_SECONDS = 900.0
 SHELLS_OWN = ("_", "SHLVL", "PWD", "OLDPWD")
 """Variables that a shell sets anew for each command: no server goes by them."""
 _SETS = ("conditional",)
-_LISTS = ("tools", "prompts", "resources", "templates", "skills")
 
 
 class Cached(NamedTuple):
@@ -133,6 +133,6 @@ def _facts(child: ChildSnapshot) -> Json:
 def _child(name: str, facts: Json) -> ChildSnapshot:
     members: dict[str, Any] = facts | {"name": name}
     members |= {key: frozenset(facts[key]) for key in _SETS}
-    members |= {key: tuple(facts[key]) for key in _LISTS}
+    members |= {kind.name: tuple(facts[kind.name]) for kind in KINDS}
     members["refused"] = tuple(Refused(*entry) for entry in facts["refused"])
     return ChildSnapshot(**members)

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from mcpagg.options import CONNECT_SECONDS
 from mcpagg.passes.discovery.inquiry import Inquiry
-from mcpagg.passes.discovery.probe_connection import ALL_LINES
 from mcpagg.problems import Problem, count
 from mcpagg.signals import ending_later
 from mcpagg.snapshot import Snapshot
@@ -21,8 +20,6 @@ from mcpagg.spec import ProxySpec
 from mcpagg_runtime.processes.process import STDERR_TAIL_LINES
 
 JOIN_SECONDS = 0.2
-
-__all__ = ["ALL_LINES", "STDERR_TAIL_LINES", "Awaited", "Discovery", "discover"]
 
 Progress = Callable[[str, str], None]
 

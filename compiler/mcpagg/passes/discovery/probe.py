@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from mcpagg.jsontext import dumps, loads, members_of
+from mcpagg.jsontext import dumps, items_of, loads, members_of
 from mcpagg.passes.discovery.probe_connection import (
     ABOUT,
     TIME,
@@ -156,7 +156,7 @@ class ServerProbe:
     def _take_introduction(self, about: Json) -> str:
         """Keep what the server says of itself; return what is wrong with it, "" for nothing."""
         connection = self.connection
-        spoken = _list(about.get("supportedVersions"))
+        spoken = items_of(about.get("supportedVersions"))
         versions = (MODERN_VERSION,) if connection.is_modern else LEGACY_VERSIONS
         if not connection.is_modern:
             spoken = [about["protocolVersion"]]
@@ -197,7 +197,7 @@ class ServerProbe:
             return mentions_modern(refusal.answer)
         except (Silence, ServerFault):
             return False
-        return MODERN_VERSION in _list(answer.json("result").value.get("supportedVersions"))
+        return MODERN_VERSION in items_of(answer.json("result").value.get("supportedVersions"))
 
     # Its lists
 
@@ -308,7 +308,7 @@ class ServerProbe:
 
 def _unknown_versions(versions: Any, known: tuple[str, ...]) -> str:
     """Say that a server speaks these versions, and none that is known."""
-    spoken = _list(versions)
+    spoken = items_of(versions)
     if not spoken:
         return "names no protocol version that it speaks"
     what = f"version{'' if len(spoken) == 1 else 's'} {', '.join(map(repr, spoken))}"
@@ -337,7 +337,3 @@ def merged_hints(hints: Json, page: Json) -> Json:
     if scope in ("public", "private"):
         merged["cacheScope"] = "private" if "private" in (scope, hints.get("cacheScope")) else scope
     return merged
-
-
-def _list(value: object) -> list[object]:
-    return value if isinstance(value, list) else []

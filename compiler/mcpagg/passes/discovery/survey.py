@@ -13,14 +13,16 @@ from typing import Any
 from mcpagg.job import Job
 from mcpagg.jsontext import dumps
 from mcpagg.passes.discovery.cache import Cache, Cached
-from mcpagg.passes.discovery.discovery import ALL_LINES, STDERR_TAIL_LINES, Discovery, discover
+from mcpagg.passes.discovery.discovery import Discovery, discover
 from mcpagg.passes.discovery.ordering import in_order_of
+from mcpagg.passes.discovery.probe_connection import ALL_LINES
 from mcpagg.problems import ChildFault, Problem, count, name_list
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg.spec import ProxySpec
 from mcpagg_runtime.launch.launch import COMMON_VARIABLES, Launch
 from mcpagg_runtime.launch.secrecy import Redactor
 from mcpagg_runtime.lists.catalogue import KINDS
+from mcpagg_runtime.processes.process import STDERR_TAIL_LINES
 
 SHORTEST_SECRET = 8  # characters; what is shorter is a word like any other
 LEAK_REMEDY = (

@@ -58,8 +58,8 @@ def emit(  # noqa: PLR0913 - all that a file is made of
     snapshot: Snapshot,
     linked: Linked,
     options: Options,
-    http: Mapping[str, Any] | None = None,
-    approve: Callable[[str], Approval] = lambda digest: {},
+    http: Mapping[str, Any] | None,
+    approve: Callable[[str], Approval],
 ) -> str:
     """Return the text of the emitted file.
 

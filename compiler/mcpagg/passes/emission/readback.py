@@ -119,11 +119,6 @@ class Sections(NamedTuple):
     plan: str
 
     @property
-    def data_and_plan(self) -> str:
-        """The sections that depend on the config and the servers."""
-        return self.data + self.plan
-
-    @property
     def runtime_line(self) -> str:
         """The runtime and its digest as the header names them, "" if it does not."""
         match = _RUNTIME.search(self.header)

@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from mcpagg.jsontext import loads
+from mcpagg.options import PROGRAM
 from mcpagg.passes.config.places import Place
 from mcpagg.passes.config.validation import validated
 from mcpagg.passes.emission.approval import Approval
-from mcpagg.passes.emission.output import content
+from mcpagg.passes.emission.output import CRLF, content
 from mcpagg.passes.emission.readback import cut, read_tables
 from mcpagg.passes.emission.tables import RECORDED
 from mcpagg.problems import ConfigError, Problem, suggest
@@ -117,14 +118,14 @@ def recorded_command(file: Path) -> list[str] | None:
                 program, *words = shlex.split(line[len(REBUILD) :])
             except ValueError:
                 return None
-            return words if program == "mcpagg-compile" else None
+            return words if program == PROGRAM else None
     return None
 
 
 def _read(file: Path) -> str:
     try:
         # A checkout may have turned line ends into others, which Python reads alike.
-        return content(file).decode("utf-8").replace("\r\n", "\n")
+        return content(file).decode("utf-8").replace(CRLF, "\n")
     except (OSError, UnicodeDecodeError) as problem:
         reason = getattr(problem, "strerror", None) or "it is not UTF-8"
         what = f"cannot be read: {reason}"

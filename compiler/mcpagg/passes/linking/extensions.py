@@ -29,9 +29,10 @@ def declared_extensions(snapshot: Snapshot) -> dict[str, Any]:
     any server says so.
     """
     extensions: dict[str, Any] = {}
+    answered = answered_by(snapshot)
     for child in snapshot.children:
         for name, settings in extensions_of(child).items():
-            if name in WITHOUT_METHODS or name in answered_by(snapshot).get(child.name, ()):
+            if name in WITHOUT_METHODS or name in answered.get(child.name, ()):
                 extensions.setdefault(name, settings)
     skills = [extensions_of(child).get(SKILLS.capability, {}) for child in snapshot.children]
     if any(settings.get("directoryRead") is True for settings in skills):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from shlex import quote
 
-from mcpagg.options import Options
+from mcpagg.options import PROGRAM, Options
 from mcpagg.passes.linking.filters import UNUSED_FILTER
 from mcpagg.passes.linking.linking import Linked, listed_items
 from mcpagg.problems import ConfigError, Problem, count, name_list, suggest
@@ -57,7 +57,7 @@ def check_ignored(options: Options) -> None:
         if name not in rules
     ]
     if problems:
-        raise ConfigError("mcpagg-compile", problems)
+        raise ConfigError(PROGRAM, problems)
 
 
 def lint(
@@ -76,20 +76,19 @@ def lint(
         for offer in surface.offers
         for hit in rule.check(offer, surface)
     ]
-    ignored = {
-        word: [finding for finding in broken if _is_ignored(finding, word)]
-        for word in options.ignore
-    }
     findings = [
-        finding for finding in broken if not any(finding in some for some in ignored.values())
+        finding
+        for finding in broken
+        if not any(_is_ignored(finding, word) for word in options.ignore)
     ]
     failing = [finding.as_problem() for finding in findings if finding.rule.level in FAILING]
     if options.strict and failing:
         raise ConfigError(spec.source, failing)
     idle = [
         Problem("", f"--ignore {word} ignores nothing")
-        for word, some in ignored.items()
-        if not some and word.partition("=")[0] != UNUSED_FILTER
+        for word in dict.fromkeys(options.ignore)
+        if word.partition("=")[0] != UNUSED_FILTER
+        and not any(_is_ignored(finding, word) for finding in broken)
     ]
     return tuple(findings), tuple(idle)
 

@@ -36,14 +36,14 @@ class SchemaFault:
     is_remote: bool = False
 
 
-def schema_faults(schema: Any, pointer: str = "") -> list[SchemaFault]:
+def schema_faults(schema: Any, pointer: str) -> list[SchemaFault]:
     """Return what is wrong with a schema that stands at `pointer`, in its own order."""
     document = _Document(pointer)
     document.add(pointer, schema, "")
     return [fault for place in document.places for fault in document.faults(*place)]
 
 
-def every_schema(schema: Any, pointer: str = "") -> list[tuple[str, dict[str, Any]]]:
+def every_schema(schema: Any, pointer: str) -> list[tuple[str, dict[str, Any]]]:
     """Return a schema that stands at `pointer`, and all in it, each with its JSON pointer."""
     document = _Document(pointer)
     document.add(pointer, schema, "")
