@@ -48,7 +48,7 @@ class _Requests(ObjectSendStream[SessionMessage]):
         if isinstance(message, JSONRPCRequest):
             self.in_flight.add(minted(message.id))
         elif isinstance(message, JSONRPCNotification):
-            self.unasked.told(message.method)
+            self.unasked.sent(message.method)
             if message.method == CANCELLED:
                 self.in_flight.discard(minted((message.params or {}).get("requestId")))
         await self._stream.send(item)

@@ -1,4 +1,4 @@
-"""What is to be compiled, and who is told how that goes."""
+"""A compilation job: its input, and the listener for its progress."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 class Listener:
-    """Is told how a compilation goes, as soon as that is known; this one ignores it all.
+    """Receives warnings and progress of a compilation as they occur; this one ignores them.
 
-    What it is told may be why a later pass fails.
+    A warning may explain why a later pass fails.
     """
 
     def warn(self, problems: Sequence[Problem], servers: Collection[str] = ()) -> None:

@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:6c561ff47048e558e32b43ed248ec5df1b43cd505216818a7b17f351be0cf3da (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
+#   runtime:  sha256:d4f4271f28058f5a0c77192dcaa559fe912fdc02b4b035bbccd7014d41655662 (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
 
 import sys
 
@@ -1242,7 +1242,7 @@ def main(tables, file):
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_6c561ff4.stdio.running import run
+    from _mcpagg_d4f4271f.stdio.running import run
 
     run(tables, file, handover)
 
@@ -1315,8 +1315,8 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_6c561ff4.plan.plan import Plan
-    from _mcpagg_6c561ff4.tool.aggregator import aggregator_of
+    from _mcpagg_d4f4271f.plan.plan import Plan
+    from _mcpagg_d4f4271f.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -1409,8 +1409,8 @@ class Answers:
    refusal = error(INVALID_PARAMS, "Unknown cursor: the list has one page")
    return failure(message.id_text, refusal)
   catalogue = self._lists[message.method or ""]
-  told = self.addresses().exposed_uri if self._hands_out(catalogue) else None
-  member, texts = catalogue.kind.member, catalogue.texts(client, told)
+  exposed = self.addresses().exposed_uri if self._hands_out(catalogue) else None
+  member, texts = catalogue.kind.member, catalogue.texts(client, exposed)
   if not client.is_modern:
    return result(message.id_text, list_result(member, texts))
   ttl, scope = self._hints(catalogue)
@@ -1683,14 +1683,14 @@ class Clients:
   message,
   callers,
   serves,
-  told,
+  exposed,
  ):
   method, params = message.method or "", message.raw("params")
   if method == LOG_MESSAGE:
    params = attributed_log(message.json("params"), server)
   uri = message.params.get("uri")
   if method == RESOURCE_UPDATED and type(uri) is str:
-   known = told(uri, server)
+   known = exposed(uri, server)
    if known != uri:
     params = message.json("params").owned({"uri": quote(known)}).text
   passed = notification(method, params)
@@ -3904,7 +3904,7 @@ from ..messages.protocol import CAPABILITIES_KEY, VERSION_KEY
 from ..start.values import quote
 MAXIMUM_LINE_BYTES = 1 << 28
 SHALLOW = 500
-ROOM = 100
+DEPTH_MARGIN = 100
 NOTED = 1 << 13
 _BOM = b"\xef\xbb\xbf"
 _PRINTED = ("params", "result", "error")
@@ -4043,13 +4043,13 @@ def decode(line):
  except UnicodeDecodeError as problem:
   raise Malformed(f"not UTF-8 at byte {problem.start}") from None
 
-def read_message(text, line=b"", room=-1):
+def read_message(text, line=b"", margin=-1):
  size = len(text)
- if room < 0 and size >= 2 * SHALLOW:
+ if margin < 0 and size >= 2 * SHALLOW:
   is_shallow = size < LARGE and text.count("{") + text.count("[") < SHALLOW
-  room = 0 if is_shallow else ROOM
- if room > 0:
-  return next(map(read_message, (text,), (line,), (room - 1,)))
+  margin = 0 if is_shallow else DEPTH_MARGIN
+ if margin > 0:
+  return next(map(read_message, (text,), (line,), (margin - 1,)))
  start = 0
  if not text.startswith("{"):
   start = skip(text, 0)
@@ -6623,10 +6623,10 @@ class ResourceRouting:
   if not (self._answers.has_addresses and uri.startswith(APART)):
    return []
   addresses = self._answers.addresses()
-  told = [
+  qualified = [
    addresses.exposed_uri(uri, server) for server in sorted(addresses.owners(uri)) if server
   ]
-  return [one for one in told if one != uri]
+  return [other for other in qualified if other != uri]
  def _listers(self, method, uri):
   kinds = ("skills", "resources") if method in SKILL_METHODS else ("resources",)
   items = [self._catalogues[kind].find(uri) for kind in kinds]
@@ -7504,7 +7504,7 @@ class Child:
   self._clients = clients
   self._catalogues = answers.catalogues
   self._outages = answers.outages
-  self._told = origins.exposed_uri
+  self._exposed = origins.exposed_uri
   self.connection = Connection(self, self.receive, self.row, plan.options, effects)
   self.lifecycle = Lifecycle(self.connection, plan, era, audience)
   self._loss_said = False
@@ -7627,7 +7627,7 @@ class Child:
    self._pass_on(message)
  def _pass_on(self, message):
   callers = {call.client for call in self.connection.calls.values()}
-  reached = self._clients.pass_on(self.name, message, callers, self._serves, self._told)
+  reached = self._clients.pass_on(self.name, message, callers, self._serves, self._exposed)
   is_lost = message.method == LOG_MESSAGE and not reached and len(callers) > 1
   if is_lost and not self._loss_said:
    self._loss_said = True
@@ -7768,7 +7768,7 @@ class Connection:
   self.masks = masks
  def send(self, message):
   if not message.id_text:
-   self.unasked.told(message.method)
+   self.unasked.sent(message.method)
   self.port.deliver(message)
  def unmasked(self, message):
   return message if self.masks is None else self.masks.from_child(message)
@@ -8909,7 +8909,7 @@ class AnsweredNotifications:
  def __init__(self):
   self._has_answered = False
   self.unanswered = 0
- def told(self, method):
+ def sent(self, method):
   is_one = method is not None and method.startswith("notifications/")
   if method == INITIALIZED or (is_one and self._has_answered):
    self.unanswered += 1
@@ -10770,7 +10770,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_6c561ff4", RUNTIME, globals())
+embed("_mcpagg_d4f4271f", RUNTIME, globals())
 
 PLAN = {
     "name": "mcp",

@@ -38,12 +38,12 @@ INHERITED = (
     " name). Without the three, no option is taken from FILE."
 )
 READ = "what is read and written"
-TOLD = "what is told"
+REPORTED = "what is told"
 PRINTED = {
     "--schema": "the JSON Schema of a config, by which editors complete and check it",
     "--version": "the version, and the digest of the runtime",
 }
-GROUPS = (READ, CHOSEN, BEHAVIOUR, JUDGED, TOLD)
+GROUPS = (READ, CHOSEN, BEHAVIOUR, JUDGED, REPORTED)
 
 
 class _Report(argparse.Action):
@@ -128,17 +128,17 @@ class Run:
         None, READ, "log in at this remote server, for all proxies; then exit", NAME
     )
     options: Options = field(default_factory=Options)
-    report: str = option("text", TOLD, _REPORT, action=_Report)
+    report: str = option("text", REPORTED, _REPORT, action=_Report)
     page: str | None = None
     """The page that `--report` is to write."""
     sbom: str | None = option(
-        None, TOLD, "also write what is started as a CycloneDX bill of materials", FILE
+        None, REPORTED, "also write what is started as a CycloneDX bill of materials", FILE
     )
     sign: str | None = option(
-        None, TOLD, "approve what is written: a key of ssh-keygen, or its .pub", ("KEY", str)
+        None, REPORTED, "approve what is written: a key of ssh-keygen, or its .pub", ("KEY", str)
     )
-    quiet: bool = option(False, TOLD, "no progress and no summary", flags=("-q", "--quiet"))
-    verbose: bool = option(False, TOLD, _VERBOSE, flags=("-v", "--verbose"))
+    quiet: bool = option(False, REPORTED, "no progress and no summary", flags=("-q", "--quiet"))
+    verbose: bool = option(False, REPORTED, _VERBOSE, flags=("-v", "--verbose"))
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Run:
@@ -165,7 +165,7 @@ def argument_parser() -> _Parser:
         flags = how.flags or (flag_of(name),)
         groups[how.group].add_argument(*flags, **_argparse_keywords(name, how, default))
     for flag, what in PRINTED.items():
-        groups[TOLD].add_argument(flag, action=_Prints, nargs=0, help=f"print {what}")
+        groups[REPORTED].add_argument(flag, action=_Prints, nargs=0, help=f"print {what}")
     return parser
 
 

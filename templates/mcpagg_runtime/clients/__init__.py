@@ -1,1 +1,1 @@
-"""Clients: who they are, what they are told and shown."""
+"""Clients: their identity and capabilities, and what they get."""

@@ -118,8 +118,8 @@ class Answers:
             refusal = error(INVALID_PARAMS, "Unknown cursor: the list has one page")
             return failure(message.id_text, refusal)
         catalogue = self._lists[message.method or ""]
-        told = self.addresses().exposed_uri if self._hands_out(catalogue) else None
-        member, texts = catalogue.kind.member, catalogue.texts(client, told)
+        exposed = self.addresses().exposed_uri if self._hands_out(catalogue) else None
+        member, texts = catalogue.kind.member, catalogue.texts(client, exposed)
         if not client.is_modern:
             return result(message.id_text, list_result(member, texts))
         ttl, scope = self._hints(catalogue)

@@ -99,12 +99,12 @@ class Clients:
         message: Message,
         callers: set[Client],
         serves: Callable[[Client], bool],
-        told: Callable[[str, str], str],
+        exposed: Callable[[str, str], str],
     ) -> bool:
         """Give a server's notification (log, resource, unknown) to the clients that it concerns.
 
-        Return whether there was one. `serves` says which clients the server's instance has, `told`
-        what clients are told of in place of a server's own URI.
+        Return whether there was one. `serves` says which clients the server's instance has;
+        `exposed` returns the exposed URI for a server's own.
 
         `callers` are those whose calls the server has in hand. What it says meanwhile may be about
         those calls, so nobody else gets it; where they came over several connections, nobody does.
@@ -114,7 +114,7 @@ class Clients:
             params = attributed_log(message.json("params"), server)
         uri = message.params.get("uri")
         if method == RESOURCE_UPDATED and type(uri) is str:
-            known = told(uri, server)
+            known = exposed(uri, server)
             if known != uri:
                 params = message.json("params").owned({"uri": quote(known)}).text
         passed = notification(method, params)

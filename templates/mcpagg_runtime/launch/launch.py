@@ -184,7 +184,7 @@ def mentioned(row: Row) -> set[str]:
 class Launches:
     """All rows of a launch table, in one environment, ready to be resolved.
 
-    Relative paths are meant from `folder`. `minimal`: servers see the basic variables alone.
+    Relative paths are relative to `folder`. `minimal`: servers see the basic variables alone.
     """
 
     def __init__(
@@ -200,7 +200,7 @@ class Launches:
         self.folder = os.path.abspath(folder)
         self._minimal = minimal
         self._mentioned: set[str] | None = None
-        """The variables that any row sets or refers to; worked out once."""
+        """The variables that any row sets or refers to; computed once."""
 
     def replaced(
         self, environ: Mapping[str, str], rows: Mapping[str, Row] | None = None
@@ -320,7 +320,7 @@ def _keys(names: Iterable[str]) -> set[str]:
 
 
 def _keyed(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return variables by the names under which an environment knows them."""
+    """Return variables under their keys in an environment: see `variable_key`."""
     return {variable_key(name): value for name, value in variables.items()}
 
 

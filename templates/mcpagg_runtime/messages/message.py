@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
 # What a peer writes without ever ending the line would otherwise fill the memory.
 MAXIMUM_LINE_BYTES = 1 << 28
-# What has fewer arrays and objects can be read anywhere. All else is read so many calls deeper than
-# it need be: so the interpreter goes deep enough wherever it is read again, or compared.
+# A message with fewer arrays and objects can be read anywhere. Any other is read with so many calls
+# to spare: so the interpreter goes deep enough wherever it is read again, or compared.
 SHALLOW = 500
-ROOM = 100
+DEPTH_MARGIN = 100
 
 # Of a longer line, the members of a result are noted while it is read. In a shorter one, they are
 # looked for by whoever wants them: that takes less than to note them all.
@@ -260,10 +260,10 @@ def decode(line: bytes) -> str:
         raise Malformed(f"not UTF-8 at byte {problem.start}") from None
 
 
-def read_message(text: str, line: bytes = b"", room: int = -1) -> Message:
+def read_message(text: str, line: bytes = b"", margin: int = -1) -> Message:
     """Read one message from its text; `line` is that in ASCII, where it has nothing else.
 
-    It is read `room` calls deeper than it need be, negative for as many as it takes. From Python
+    It is read with `margin` calls to spare, negative for as many as it takes. From Python
     3.12 on only calls of C code count for that, such as `map`.
 
     Raises:
@@ -271,11 +271,11 @@ def read_message(text: str, line: bytes = b"", room: int = -1) -> Message:
         Malformed: it is not JSON, or nests deeper than the interpreter goes.
     """
     size = len(text)
-    if room < 0 and size >= 2 * SHALLOW:
+    if margin < 0 and size >= 2 * SHALLOW:
         is_shallow = size < LARGE and text.count("{") + text.count("[") < SHALLOW
-        room = 0 if is_shallow else ROOM
-    if room > 0:
-        return next(map(read_message, (text,), (line,), (room - 1,)))
+        margin = 0 if is_shallow else DEPTH_MARGIN
+    if margin > 0:
+        return next(map(read_message, (text,), (line,), (margin - 1,)))
     start = 0
     if not text.startswith("{"):
         start = skip(text, 0)

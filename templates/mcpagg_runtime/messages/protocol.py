@@ -26,7 +26,7 @@ SERVER_MARK = "mcpagg/server"  # our own: which server asks a client
 # Extensions.
 TASKS = "io.modelcontextprotocol/tasks"
 SKILLS_EXTENSION = "io.modelcontextprotocol/skills"
-# URIs of pages, which tools name, and of skills. Where two servers have one, it is told apart.
+# Schemes of pages, which tools name, and of skills: a URI that two servers have is qualified.
 # https://github.com/modelcontextprotocol/ext-apps, https://github.com/modelcontextprotocol/ext-skills
 PAGE_SCHEME = "ui://"
 SKILL_SCHEME = "skill://"

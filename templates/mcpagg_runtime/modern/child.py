@@ -152,11 +152,11 @@ class ModernChildPort:
         self._level = level
 
     def watch(self, uri: str) -> None:
-        """Want news of a resource."""
+        """Subscribe to updates of a resource."""
         self._streams.subscribe(self.connection.mint(), uri)
 
     def unwatch(self, uri: str) -> None:
-        """Want no more news of a resource."""
+        """Unsubscribe from updates of a resource."""
         self._streams.unsubscribe(self.connection.mint(), uri)
 
     def deliver(self, message: Message) -> None:

@@ -153,7 +153,7 @@ class Subscription:
             self._router.disconnect(self.request)
 
     def finish(self) -> None:
-        """Say that it ends: there will be no more news."""
+        """Send the final result: the subscription has ended."""
         text = obj(resultType='"complete"', _meta=self._mark())
         self.request.connection.deliver(result(self.request.identifier, text))
 
@@ -181,7 +181,7 @@ class Streams:
     ) -> None:
         """`enveloped` puts the proxy's own envelope into the JSON text of params.
 
-        `answer` lets the router hear what the child answers.
+        `answer` passes the child's answers to the router.
         """
         self._connection = connection
         self._effects = connection.effects

@@ -35,9 +35,8 @@ def portable_names(exposed: Iterable[str]) -> dict[str, str]:
     """Return a portable name for each exposed one: unique, and the same whatever the order.
 
     A name is cleaned to `[A-Za-z0-9_-]` with runs of `_` folded into one. Where that makes two
-    alike, or equal to another exposed name, or longer
-    than PORTABLE_LIMIT, it ends in a short hash of
-    the exposed name; where that is another's name as well, in a longer hash.
+    alike, or equal to another exposed name, or longer than PORTABLE_LIMIT, it ends in a short hash
+    of the exposed name; where that is another's name as well, in a longer hash.
     """
     names = {name: _sanitized(name) for name in exposed}
     for length in _HASH_LENGTHS:

@@ -150,7 +150,7 @@ class Process:
             self.end("closed its standard input")
 
     def _on_overflow(self, waiting: int) -> None:
-        """End the child: more waits for it than is kept."""
+        """End the child: the queue of its input has overflowed."""
         self.end(f"does not read its input, {waiting >> 20} MiB are waiting")
 
     def end(self, reason: str) -> None:
@@ -219,7 +219,7 @@ class Process:
             self._group.signal(number)
 
     def _read_stderr(self, descriptor: int) -> None:
-        """Read stderr, always, or the child blocks once the pipe is full; only its end is kept."""
+        """Read stderr, always, or the child blocks once the pipe is full; store its last bytes."""
         for data in _chunks(descriptor, self._stderr_waiter(descriptor)):
             self._stderr_tail = (self._stderr_tail + data)[-2 * STDERR_TAIL_BYTES :]
         self.stderr_ended.set()
@@ -275,7 +275,7 @@ def _chunks(descriptor: int, wait: Callable[[], None] | None = None) -> Iterator
             if not data:
                 return
             yield data
-            # A slice of a large line, if it is kept, keeps the memory of the whole.
+            # A slice that is still referenced keeps the whole buffer in memory.
             del data
     except OSError:
         return

@@ -115,7 +115,7 @@ def where_to_find(command: str) -> str:
 
 
 def usual_place(command: str) -> str:
-    """Return where a program lies that is not on the PATH, "" if it is not found.
+    """Return the path of a program that is not on the PATH, "" if it is not found.
 
     A client that is started from a desktop lacks the folders that only a shell adds to the PATH.
     """

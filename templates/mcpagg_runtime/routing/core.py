@@ -128,7 +128,7 @@ class Core:
         return not busy and (self.modern is None or self.modern.is_idle)
 
     def end_subscriptions(self) -> list[Action]:
-        """Tell clients that there will be no more news."""
+        """End the subscriptions of all clients."""
         if self.modern is not None:
             self.modern.end_subscriptions()
         return self.taken()

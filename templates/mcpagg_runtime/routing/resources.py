@@ -123,10 +123,10 @@ class ResourceRouting:
         if not (self._answers.has_addresses and uri.startswith(APART)):
             return []
         addresses = self._answers.addresses()
-        told = [
+        qualified = [
             addresses.exposed_uri(uri, server) for server in sorted(addresses.owners(uri)) if server
         ]
-        return [one for one in told if one != uri]
+        return [other for other in qualified if other != uri]
 
     def _listers(self, method: str, uri: str) -> list[Child]:
         """Return who lists a URI, and is alone then."""

@@ -66,7 +66,7 @@ class Child:
         self._clients = clients
         self._catalogues = answers.catalogues
         self._outages = answers.outages
-        self._told = origins.exposed_uri
+        self._exposed = origins.exposed_uri
         self.connection = Connection(self, self.receive, self.row, plan.options, effects)
         self.lifecycle = Lifecycle(self.connection, plan, era, audience)
         self._loss_said = False
@@ -148,7 +148,7 @@ class Child:
             self.connection.port.set_level(level)
 
     def down(self, reason: str, last_words: str) -> None:
-        """Its process is gone, or never was: fail what it owes, withdraw what it offers.
+        """The process has ended, or never started: fail pending calls, withdraw its entries.
 
         `reason` completes "Server 'x' …"; `last_words` is the end of its stderr, without secrets.
         """
@@ -178,7 +178,7 @@ class Child:
             self._forget()
 
     def _forget(self) -> None:
-        """Forget one life."""
+        """Reset the state of one run."""
         self.connection.clear()
         self.lists.clear()
 
@@ -232,12 +232,12 @@ class Child:
             self._pass_on(message)
 
     def _pass_on(self, message: Message) -> None:
-        """Give a notification to the clients that it concerns; say, once, if it is a log of nobody.
+        """Give a notification to the clients concerned; report, once, a log that reaches none.
 
         What it logs while calls of several clients are in flight may be about any of them.
         """
         callers = {call.client for call in self.connection.calls.values()}
-        reached = self._clients.pass_on(self.name, message, callers, self._serves, self._told)
+        reached = self._clients.pass_on(self.name, message, callers, self._serves, self._exposed)
         is_lost = message.method == LOG_MESSAGE and not reached and len(callers) > 1
         if is_lost and not self._loss_said:
             self._loss_said = True

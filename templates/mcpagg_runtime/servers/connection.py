@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     Received = tuple[list[Message | Fragment], str]
 
     class ChildPort(Protocol):
-        """One life of a child, as it is spoken to."""
+        """One run of a child, as the router addresses it."""
 
         @property
         def is_idle(self) -> bool:
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
             """Ask the child who it is; `params` are those of `initialize`, as is the answer."""
 
         def begin(self) -> None:
-            """It has introduced itself: what is to be known of it outside of calls is wanted."""
+            """It has introduced itself: subscribe to what it reports outside of calls."""
 
         def ask(self, number: int, method: str, params: str) -> None:
             """Make a request of the proxy's own."""
@@ -64,16 +64,16 @@ if TYPE_CHECKING:
             """Have it log from this level on."""
 
         def watch(self, uri: str) -> None:
-            """Want news of a resource."""
+            """Subscribe to updates of a resource."""
 
         def unwatch(self, uri: str) -> None:
-            """Want no more news of a resource."""
+            """Unsubscribe from updates of a resource."""
 
         def deliver(self, message: Message) -> None:
             """Take an answer of a client, a cancellation, or another notification."""
 
         def receive(self, message: Message | Fragment) -> None:
-            """Take what the child says."""
+            """Take a message of the child."""
 
         def tick(self, now: float) -> None:
             """Do what is due at this time."""
@@ -104,11 +104,11 @@ class LegacyChildPort:
         self._connection.ask("logging/setLevel", obj(level=quote(level)))
 
     def watch(self, uri: str) -> None:
-        """Want news of a resource."""
+        """Subscribe to updates of a resource."""
         self._connection.ask("resources/subscribe", obj(uri=quote(uri)))
 
     def unwatch(self, uri: str) -> None:
-        """Want no more news of a resource."""
+        """Unsubscribe from updates of a resource."""
         self._connection.ask("resources/unsubscribe", obj(uri=quote(uri)))
 
     def compose(self, call: Call) -> Message:
@@ -149,7 +149,7 @@ class OwnRequest:
 
 
 class Connection:
-    """What one child is sent, and what it owes: `calls` of clients, and requests of the `own`.
+    """The requests in flight to one child: `calls` of clients, and the proxy's `own`.
 
     Both are known by ids that are minted here. These go on from one life of the child to the next,
     so that nothing of the one can be taken for an answer in the other.
@@ -184,10 +184,10 @@ class Connection:
         """What stands between the child and the router."""
         self.masks: Masks | None = None
         self.warned = False
-        """Whether it was said that the child's lines are odd."""
+        """Whether a line that is not valid JSON-RPC has been reported."""
 
     def clear(self) -> None:
-        """Forget one life."""
+        """Reset the state of one run."""
         self.calls, self.own = {}, {}
         self.unclear, self.alone = set(), []
         self.unasked = AnsweredNotifications()
@@ -204,7 +204,7 @@ class Connection:
     def send(self, message: Message) -> None:
         """Send the child an answer or a notification."""
         if not message.id_text:
-            self.unasked.told(message.method)
+            self.unasked.sent(message.method)
         self.port.deliver(message)
 
     def unmasked(self, message: Message) -> Message:
@@ -293,7 +293,7 @@ class Connection:
         return True
 
     def ended_by(self, said: Message | Fragment) -> list[Message]:
-        """Return what requests in flight are answered with, now that the child has said this.
+        """Return the answers that this message of the child gives to requests in flight.
 
         It is an answer, or cannot be read; if it is a request, it is refused.
         """

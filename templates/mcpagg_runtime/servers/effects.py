@@ -1,4 +1,4 @@
-"""What the core wants done, in order: sent, said, started; and when it wants to be called next.
+"""The actions that the core requests, in order: send, report, start; and its next deadline.
 
 The core does no I/O, reads no clock of its own and starts nothing. Each event that it takes returns
 the actions that follow; the engine carries them out.

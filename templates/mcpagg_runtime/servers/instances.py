@@ -4,7 +4,7 @@ All clients share one instance, in the era that they speak where the server spea
 it asks them nothing. A request of a legacy server does not say which call caused it. So once it has
 asked something in the middle of a call, each client that can be asked gets an instance of its own,
 from its next call on; the first one stays with the client that was asked. All others share one that
-is told that it can ask nothing.
+learns from its handshake that it can ask nothing.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class IllegalTransition(Exception):
 
 
 class Lifecycle:
-    """The state of one child over all its lives, its handshake, and when it may live again."""
+    """The state of one child over all its runs, its handshake, and when it may be restarted."""
 
     def __init__(
         self, connection: Connection, plan: Plan, era: str, audience: Client | None
@@ -93,7 +93,7 @@ class Lifecycle:
         self._forget()
 
     def _forget(self) -> None:
-        """Forget one life."""
+        """Reset the state of one run."""
         self.client: Client | None = None
         """The one whose message started it: it is initialised with that client's capabilities."""
         self.protocol = ""

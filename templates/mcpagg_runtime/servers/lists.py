@@ -133,7 +133,7 @@ class ListReader:
         self.clear()
 
     def clear(self) -> None:
-        """Forget one life of the child."""
+        """Reset the state of one run of the child."""
         self.compared = False
         """Whether it was held against the snapshot, and no change announced since that matters."""
         self.drift = ""
@@ -192,7 +192,7 @@ class ListReader:
             self.read()
 
     def announced(self) -> None:
-        """The child says that the list changed: read it, but not at every word."""
+        """The child has announced a change of the list: schedule a reading, at a limited rate."""
         if self._again_at < FOREVER or not self._lifecycle.is_ready:
             return
         pause, longest = self._pause, LONGEST_PAUSE_SECONDS
@@ -324,7 +324,7 @@ class ListReader:
                 self._pause = 0.0
             self._served_at = now
 
-    # What is said of it
+    # What is reported
 
     def _report(self, difference: Difference) -> None:
         """Note and say how the list differs; advise to recompile only where that would record it.
@@ -383,7 +383,7 @@ class Lists:
         return [one.kind for one in self if not one.compared and one.give_up_at <= now]
 
     def clear(self) -> None:
-        """Forget one life of the child."""
+        """Reset the state of one run of the child."""
         for reader in self:
             reader.clear()
 

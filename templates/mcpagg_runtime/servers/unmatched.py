@@ -62,7 +62,7 @@ def wrong_id(message: Message) -> str:
 
 
 class AnsweredNotifications:
-    """Tells the answers that some servers give to notifications, though these have none.
+    """Finds the answers that some servers give to notifications, though these have none.
 
     https://www.jsonrpc.org/specification#notification
     """
@@ -75,8 +75,8 @@ class AnsweredNotifications:
         self.unanswered = 0
         """How many it was sent that it may answer yet."""
 
-    def told(self, method: str | None) -> None:
-        """Note what the server is sent: the end of the handshake is what shows how it is."""
+    def sent(self, method: str | None) -> None:
+        """Note a message to the server; its answer to `initialized`, if any, shows how it is."""
         is_one = method is not None and method.startswith("notifications/")
         if method == INITIALIZED or (is_one and self._has_answered):
             self.unanswered += 1

@@ -1,4 +1,4 @@
-"""What is on a server's list and withheld under `refuse`: a client that asks for it is told why."""
+"""What is on a server's list and withheld under `refuse`, and why, for who asks for it."""
 
 from __future__ import annotations
 

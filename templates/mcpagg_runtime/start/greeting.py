@@ -32,7 +32,7 @@ REFUSE_COLON = {
 
 
 def spelling_for(names: str, client: object) -> str:
-    """Return which names a client is shown: "exposed" or "portable".
+    """Return which names a client gets: "exposed" or "portable".
 
     `names` is the option, `client` the name in its clientInfo, if it has one.
     """
@@ -59,7 +59,7 @@ def negotiated_version(asked: object) -> str:
 def version_of(children: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the proxy's version, which changes with what any of its servers offers.
 
-    `children` is {server: facts}. The version stands nowhere in the file, since any two branches
+    `children` is {server: facts}. The version is not stored in the file, since any two branches
     would conflict there.
     """
     digests = [facts["digest"].partition(":")[2] for facts in children.values()]

@@ -195,7 +195,7 @@ def main(tables: Mapping[str, Any], file: str) -> None:
                 for number in ENDING:
                     exit_on_signal(number)
                 static.serve()
-        except Exception:  # noqa: S110 - `run` finds out what there is to say of it
+        except Exception:  # noqa: S110 - `run` meets the same fault and reports it
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)

@@ -74,7 +74,7 @@ class Engine:
         self.is_closing = False
         self._awaited_client: Client | None = None
         self._all_answered = threading.Event()
-        """Set once that client is owed no answer."""
+        """Set once that client has no pending request."""
         self._timer = TimerThread(self.lock, self._tick, self._report)
 
     def connect(self, client: Client, sink: Sink) -> None:
@@ -83,7 +83,7 @@ class Engine:
         self.attempt(lambda core: core.connect(client))
 
     def disconnect(self, client: Client) -> None:
-        """Let a client go, with all that it asked for."""
+        """Disconnect a client and cancel its requests."""
         self.attempt(lambda core: core.disconnect(client))
         with self.lock:
             del self._sinks[client]
@@ -91,7 +91,7 @@ class Engine:
     def receive(self, client: Client, *lines: bytes) -> int:
         """Take lines of a client, as many as came at once; return how many were taken.
 
-        Not all of them, if the client is owed too much that it does not read: see `Sink.has_room`.
+        Fewer than all, if the queue of the client's output is full: see `Sink.has_room`.
         """
         faults: list[tuple[bytes, Exception]] = []
         taken = 0
@@ -151,7 +151,7 @@ class Engine:
                     self._send_all({client: [failure(identifier, why)]})
 
     def wake(self, child: Child, client: Client) -> None:
-        """See to it that a child runs, on behalf of a client."""
+        """Start a child for a client, unless it runs."""
         self.attempt(lambda core: core.wake(child, client))
 
     def settle(self, client: Client, seconds: float, is_stopped: Callable[[], bool]) -> None:
@@ -170,7 +170,7 @@ class Engine:
                 return
 
     def end_subscriptions(self) -> None:
-        """Tell clients that there will be no more news."""
+        """End the subscriptions of all clients."""
         self.attempt(lambda core: core.end_subscriptions())
 
     def close(self) -> None:
@@ -189,7 +189,7 @@ class Engine:
         self._supervisor.kill()
 
     def _bring(self, event: Callable[[Core], list[Action]]) -> None:
-        """Bring an event to the core and carry out what follows."""
+        """Pass an event to the core and carry out what follows."""
         with self.lock:
             if not self.is_closing:
                 self.perform(event(self.core))
@@ -262,7 +262,7 @@ class Engine:
                 receiver.send(*those)
 
     def receive_from_child(self, child: Child, run: Run, received: list[Received]) -> list[Sink]:
-        """Take what a child has said in one of its runs; the lock is held.
+        """Process messages of a run of a child; the lock is held.
 
         Returns the sinks of those clients that were sent something and do not read.
         """

@@ -135,7 +135,7 @@ class Stdio:
                 self._ensure_engine()
             elif data:
                 complete = lines.feed(data)
-                # A slice of a large line, if it is kept, keeps the memory of the whole.
+                # A slice that is still referenced keeps the whole buffer in memory.
                 del data
                 self._receive(complete)
                 del complete

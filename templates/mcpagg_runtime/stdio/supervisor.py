@@ -187,7 +187,7 @@ class Supervisor:
             if run is not None:
                 with host.lock:
                     unread = host.receive_from_child(child, run, received)
-                # Until they read, the child is not read: its pipe fills, not our memory.
+                # Backpressure: until they read, the child's pipe fills, and not our memory.
                 for client in unread:
                     while not (host.is_closing or client.has_room(CLOSING_CHECK_SECONDS)):
                         pass

@@ -52,7 +52,7 @@ class Installation:
         self._seen: object = None
 
     def is_under_way(self) -> bool:
-        """Whether the package does not run yet, as far as can be told."""
+        """Whether the package is not running yet, as far as can be determined."""
         return not self._is_over and find_run(self.package, self._leader) is None
 
     def more(self, seconds: float) -> float:

@@ -43,7 +43,7 @@ def declared_extensions(snapshot: Snapshot) -> dict[str, Any]:
 def answered_by(snapshot: Snapshot) -> dict[str, list[str]]:
     """Return {server: extensions whose requests go to it}.
 
-    A request names no server, so it must be the only one with the extension; skills are told apart
+    A request names no server, so it must be the only one with the extension; skills are qualified
     by their URIs.
     """
     owners = _owners(snapshot)

@@ -30,8 +30,8 @@ class Linked:
     """The tables of the emitted file.
 
     `routes` {kind: {exposed name: (server, own name, portable name)}} for tools and prompts, {kind:
-    {URI: (server,)}} for resources and templates, {URI as clients are told: (server, its own URI)}
-    where that is another one; `prefixed_kinds` are the kinds of lists that have such URIs.
+    {URI: (server,)}} for resources and templates, {exposed URI: (server, its own URI)} where that
+    is another one; `prefixed_kinds` are the kinds of lists that have such URIs.
     `children` is what the runtime must know of each server; `capabilities` what the proxy declares
     to clients with a handshake, `modern_capabilities` to those without; `composed` its composite
     tools, which have the server ""; `profiles` {name: what it offers}; `overlays` {server: {tool:
@@ -195,7 +195,7 @@ def _addresses(
 ) -> dict[str, Route]:
     """Return {URI: (server,)}: a URI stays as it is, so the first server that offers it wins.
 
-    But one of a page or a skill that several offer: {URI as clients are told: (server, its own)}.
+    But one of a page or a skill that several offer: {URI as exposed to clients: (server, its own)}.
     """
     owners: dict[str, Route] = {}
     for child in snapshot.children:

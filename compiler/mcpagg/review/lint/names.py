@@ -1,7 +1,7 @@
 """Names of tools that a client refuses.
 
 Each client sees the names that `--names` gives it. Those that rewrite names (VS Code, Codex, Gemini
-CLI) have no row. Model APIs get names from agent frameworks, which cannot be told apart: with
+CLI) have no row. Model APIs get names from agent frameworks, which cannot be distinguished: with
 `--names auto` they are judged by the portable names that such a framework is to be given.
 """
 
