@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:d4f4271f28058f5a0c77192dcaa559fe912fdc02b4b035bbccd7014d41655662 (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
+#   runtime:  sha256:ee753dfffbbf69b96ab9e22a135ef03345ecedf3a6968248c50a10ce6d1e7e8d (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
 
 import sys
 
@@ -1242,7 +1242,7 @@ def main(tables, file):
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_d4f4271f.stdio.running import run
+    from _mcpagg_ee753dff.stdio.running import run
 
     run(tables, file, handover)
 
@@ -1315,8 +1315,8 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_d4f4271f.plan.plan import Plan
-    from _mcpagg_d4f4271f.tool.aggregator import aggregator_of
+    from _mcpagg_ee753dff.plan.plan import Plan
+    from _mcpagg_ee753dff.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -4723,8 +4723,11 @@ class PendingCall:
    refused = failure(str(number), refusal)
    self._port.later(lambda: self._router.receive(self.request, refused))
    return
+  if self.request.identifier and not self._asked:
+   self._port.later(self._suspend_if_asked)
   self._asked[number] = message.method or "", _modern_params(message.params_text)
-  if self.request.identifier:
+ def _suspend_if_asked(self):
+  if self._asked and self.request in self._port.calls:
    self._suspend()
  def _suspend(self):
   self.state = self._port.suspended(self)
@@ -10770,7 +10773,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_d4f4271f", RUNTIME, globals())
+embed("_mcpagg_ee753dff", RUNTIME, globals())
 
 PLAN = {
     "name": "mcp",

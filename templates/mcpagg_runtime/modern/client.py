@@ -178,8 +178,13 @@ class PendingCall:
             refused = failure(str(number), refusal)
             self._port.later(lambda: self._router.receive(self.request, refused))
             return
+        if self.request.identifier and not self._asked:
+            self._port.later(self._suspend_if_asked)  # with all that one event asks
         self._asked[number] = message.method or "", _modern_params(message.params_text)
-        if self.request.identifier:
+
+    def _suspend_if_asked(self) -> None:
+        """Suspend a call that is to be answered, and whose client is still asked something."""
+        if self._asked and self.request in self._port.calls:
             self._suspend()
 
     def _suspend(self) -> None:
