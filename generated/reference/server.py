@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:ee753dfffbbf69b96ab9e22a135ef03345ecedf3a6968248c50a10ce6d1e7e8d (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
+#   runtime:  sha256:ffea49eb4fe00f7d0997f88a0d5c744012f245f1f402d4d559d220d69539a7cf (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
 
 import sys
 
@@ -1242,7 +1242,7 @@ def main(tables, file):
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_ee753dff.stdio.running import run
+    from _mcpagg_ffea49eb.stdio.running import run
 
     run(tables, file, handover)
 
@@ -1315,8 +1315,8 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_ee753dff.plan.plan import Plan
-    from _mcpagg_ee753dff.tool.aggregator import aggregator_of
+    from _mcpagg_ffea49eb.plan.plan import Plan
+    from _mcpagg_ffea49eb.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -4593,11 +4593,11 @@ def _introduction(said):
 """,
     "modern.client": r"""
 from ..clients.client import ModernRequest
-from ..clients.clients import attributed
+from ..clients.clients import attributed, inability
 from ..lists.differences import same
 from ..messages.ambiguity import ambiguity
 from ..messages.jsontext import Json, Malformed, edited, elements, obj, parse, place_of
-from ..messages.message import Message, error, failure, is_id, result
+from ..messages.message import Message, error, failure, is_id, request, result
 from ..messages.protocol import (
  CANCELLED,
  ENVELOPE,
@@ -4760,10 +4760,19 @@ class PendingCall:
    self._asked = {}
    outcome, self._outcome = self._outcome, None
    self._ended(outcome)
-  elif self._asked:
+   return
+  self._refuse_undeclared()
+  if self._asked:
    self._suspend()
   elif not self.is_known:
    self._port.start(retry)
+ def _refuse_undeclared(self):
+  for number, (method, params) in [*self._asked.items()]:
+   refusal = inability(self.request, request(number, method, params))
+   if refusal:
+    del self._asked[number]
+    if self.is_known:
+     self._router.receive(self.request, failure(str(number), refusal))
  def _answers(self):
   params = self.request.message.json("params")
   given = params.value.get("inputResponses")
@@ -10773,7 +10782,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_ee753dff", RUNTIME, globals())
+embed("_mcpagg_ffea49eb", RUNTIME, globals())
 
 PLAN = {
     "name": "mcp",

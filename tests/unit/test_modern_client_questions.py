@@ -190,6 +190,24 @@ def test_who_takes_a_call_up_may_be_able_to_do_something_else() -> None:
     scene.end(2)
 
 
+def test_who_resumes_a_call_is_asked_no_more_than_what_that_request_declares() -> None:
+    scene = Scene()
+    asked = scene.asked("q")
+    scene.world.say(scene.a, request("r", "elicitation/create", FORM), request("s", "roots/list"))
+    again = retried(2, scene.message, asked, {"1": ACCEPTED})
+    again["params"]["_meta"][CAPABILITIES_KEY] = {"roots": {}}
+    scene.world.say(scene.client, again)
+    assert scene.got() == [
+        result("q", ACCEPTED),
+        failure("r", -32601, "Method not found: elicitation/create"),
+    ]
+    [rest] = scene.received()
+    assert [r["method"] for r in rest["result"]["inputRequests"].values()] == ["roots/list"]
+    scene.world.say(scene.client, retried(3, again, rest, {"3": {"roots": []}}))
+    assert scene.got() == [result("s", {"roots": []})]
+    scene.end(3)
+
+
 def test_a_client_is_not_asked_what_it_cannot_do() -> None:
     scene = Scene(enveloped(call(1, "a:t"), ROOTS))
     scene.world.say(scene.a, request("q", "elicitation/create", FORM))

@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.clients.client import ModernRequest
-from mcpagg_runtime.clients.clients import attributed
+from mcpagg_runtime.clients.clients import attributed, inability
 from mcpagg_runtime.lists.differences import same
 from mcpagg_runtime.messages.ambiguity import ambiguity
 from mcpagg_runtime.messages.jsontext import Json, Malformed, edited, elements, obj, parse, place_of
-from mcpagg_runtime.messages.message import Message, error, failure, is_id, result
+from mcpagg_runtime.messages.message import Message, error, failure, is_id, request, result
 from mcpagg_runtime.messages.protocol import (
     CANCELLED,
     ENVELOPE,
@@ -224,10 +224,21 @@ class PendingCall:
             self._asked = {}
             outcome, self._outcome = self._outcome, None
             self._ended(outcome)
-        elif self._asked:
+            return
+        self._refuse_undeclared()
+        if self._asked:
             self._suspend()
         elif not self.is_known:
             self._port.start(retry)
+
+    def _refuse_undeclared(self) -> None:
+        """Ask nothing more of what the latest request does not declare, which speaks for itself."""
+        for number, (method, params) in [*self._asked.items()]:
+            refusal = inability(self.request, request(number, method, params))
+            if refusal:
+                del self._asked[number]
+                if self.is_known:
+                    self._router.receive(self.request, failure(str(number), refusal))
 
     def _answers(self) -> list[tuple[int, str]]:
         """Return what the client answers of what it was asked: (id of the request, JSON text)."""
