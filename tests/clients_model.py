@@ -14,7 +14,7 @@ from asgi import Answer, Site, closed, opened, stage
 from core import ASKABLE, Json, World, notification
 from hypothesis import strategies as st
 
-from mcpagg_runtime.clients.client import ModernRequest
+from mcpagg_runtime.clients.client import Client
 from mcpagg_runtime.messages.protocol import CANCELLED, MODERN_VERSION
 from mcpagg_runtime.servers.call import Call as RoutedCall
 from mcpagg_runtime.servers.child import Child
@@ -301,10 +301,7 @@ class Web:
 
 
 def known(*roots: object) -> list[object]:
-    """Return the calls and the clients' requests that these lead to, through whatever holds them.
-
-    However the core is built, what has ended must not be found; who started a server may be.
-    """
+    """Return the calls and the clients that these lead to, through whatever holds them."""
     found: dict[int, object] = {}
     seen: set[int] = set()
     left = [*roots]
@@ -313,7 +310,7 @@ def known(*roots: object) -> list[object]:
         if id(one) in seen or isinstance(one, type | ModuleType | str | bytes | int):
             continue
         seen.add(id(one))
-        if isinstance(one, RoutedCall | ModernRequest):
+        if isinstance(one, RoutedCall | Client):
             found[id(one)] = one
         if isinstance(one, FunctionType):
             left += [*(one.__closure__ or ()), *(one.__defaults__ or ())]

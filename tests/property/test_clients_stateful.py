@@ -51,7 +51,8 @@ LIMIT, MOST_CALLS = 3, 8
 MOMENTS = [0.01, ALONE_SECONDS] * 3 + [LATE_SECONDS, ANSWER_SECONDS, SUSPENDED_SECONDS]
 Named = tuple[int, bool, Json, tuple[int, Any]]
 servers = st.sampled_from([*SERVERS, "a"])
-some_call = st.tuples(numbers, st.booleans(), abilities, st.tuples(numbers, tokens))
+names = st.tuples(numbers, tokens)
+some_call = st.tuples(numbers, st.booleans(), abilities, names)
 """Who makes a call, whether a modern one, with which capabilities, and under which names."""
 FAILED, NOT_FOUND, INVALID = -32603, -32601, -32602
 
@@ -121,13 +122,13 @@ class ClientsMachine(RuleBasedStateMachine):
         peers = [c for c in self.calls if c.party is one.party and c.child is one.child]
         return all(name in peer.able for peer in [one, *peers])
 
-    def over(self, one: Call) -> None:
-        """A call has ended for its client."""
+    def over(self, one: Call, since: float | None = None) -> None:
+        """A call has ended for its client; `since` is when its server was told, if not now."""
         self.calls.remove(one)
         one.state = "over"
         del self.reported[one.serial]
         if one.is_flying:
-            self.late.append((one, self.world.now))
+            self.late.append((one, self.world.now if since is None else since))
         elif one.rounds > 1 or one.server == "m":
             self.dropped([q for q in self.open_of(one) if q.raw is None])
 
@@ -257,19 +258,26 @@ class ClientsMachine(RuleBasedStateMachine):
             self._required(one, line["result"])
             return
         if "error" in line and not self._is_said(one, line):
-            error = line["error"]
-            if NOT_KNOWN in error["message"]:
-                assert self.web is not None
-                event("it is not known whose question it is")
-            elif error["message"] == f"Server '{one.server}' died":
-                assert one.server in self.fallen
-            else:
-                assert one.doom == error["code"], line
-        else:
-            assert self._is_said(one, line), (one, line)
-            modern = one.modern and "result" in line
-            assert (line.get("result", {}).get("resultType") == "complete") == modern
+            self._failed(one, line["error"])
+            return
+        assert self._is_said(one, line), (one, line)
+        is_complete = line.get("result", {}).get("resultType") == "complete"
+        assert is_complete == (one.modern and "result" in line)
+        event(f"an answer for {self._kind(one)}")
         self.over(one)
+
+    def _failed(self, one: Call, error: Json) -> None:
+        """A call has ended with an error of the proxy, which says why."""
+        since = None
+        if NOT_KNOWN in error["message"]:
+            assert self.web is not None
+            event("it is not known whose question it is")
+            since = -LATE_SECONDS  # at some time while the clock went on
+        elif error["message"] == f"Server '{one.server}' died":
+            assert one.server in self.fallen
+        else:
+            assert one.doom == error["code"], (one, error)
+        self.over(one, since)
 
     def _is_said(self, one: Call, line: Json) -> bool:
         """Whether this is what the server of a call has said."""
@@ -331,15 +339,19 @@ class ClientsMachine(RuleBasedStateMachine):
             if len(self.calls) < MOST_CALLS:
                 self._make(self._new_call(which, server, modern, able, names))
 
-    @move(server=servers, calls=st.lists(some_call, min_size=2, max_size=4), method=methods)
-    def call_and_be_asked(self, server: str, calls: list[Named], method: str) -> None:
-        """Let some clients have calls under way at one time, each of which asks them something."""
+    @move(
+        server=servers,
+        calls=st.lists(some_call, min_size=2, max_size=4),
+        method=methods,
+        asks=st.booleans(),
+    )
+    def call_at_once(self, server: str, calls: list[Named], method: str, asks: bool) -> None:
+        """Let clients have calls under way at one time, each of which may ask them something."""
         for named in calls:
             self.call(server, [named])
             self._wait(ALONE_SECONDS)
-        for number, one in enumerate([c for c in self.calls if c.is_flying]):
-            if one.server != server:
-                continue
+        flying = [one for one in self.calls if one.is_flying and one.server == server and asks]
+        for number, one in enumerate(flying):
             if one.child is not None and one.child.era == MODERN:
                 self._require(one, 1, method)
             else:
@@ -450,9 +462,10 @@ class ClientsMachine(RuleBasedStateMachine):
         self.transport.say(question.speaker, progress(number, 1, n=question.serial))
         self.settle()
 
-    @move(which=numbers, mode=modes, names=st.tuples(numbers, tokens), able=abilities)
-    def resume(self, which: int, mode: str, names: tuple[int, Any], able: Json) -> None:
-        self._resume(self.pick(self.suspended(), which), mode, names, able)
+    @move(retries=st.lists(st.tuples(names, modes, abilities), min_size=1, max_size=3))
+    def resume(self, retries: list[tuple[tuple[int, Any], str, Json]]) -> None:
+        for names, mode, able in retries:
+            self._resume(self.pick(self.suspended(), names[0]), mode, names, able)
 
     def _resume(self, one: Call, mode: str, names: tuple[int, Any], able: Json) -> None:
         """Let a client make its request again, with what it is asked for."""
@@ -486,7 +499,7 @@ class ClientsMachine(RuleBasedStateMachine):
         meta = {} if token is None else {"progressToken": token}
         return enveloped({**message, "id": raw, "params": params}, able, meta)
 
-    @move(which=numbers, other=numbers, stale=st.booleans(), names=st.tuples(numbers, tokens))
+    @move(which=numbers, other=numbers, stale=st.booleans(), names=names)
     def resume_wrongly(self, which: int, other: int, stale: bool, names: tuple[int, Any]) -> None:
         """Let somebody bring back the state of another call, one that was used, or none of ours."""
         if stale:
@@ -632,7 +645,7 @@ class ClientsMachine(RuleBasedStateMachine):
         self.spent.setdefault(one.child, []).append(one.number)
         one.number = 0
 
-    @move(answers=st.lists(st.tuples(numbers, st.booleans()), min_size=1, max_size=3))
+    @move(answers=st.lists(st.tuples(numbers, st.booleans()), min_size=1, max_size=5))
     def answer(self, answers: list[tuple[int, bool]]) -> None:
         """Let servers answer calls, which may have been taken back, and that twice."""
         for which, failed in answers:
@@ -664,13 +677,21 @@ class ClientsMachine(RuleBasedStateMachine):
         number = self.pick([n for n in ids if n > 0 and n not in known], one)
         self._say(child, result(number, {"n": 0}))
 
-    @move(which=numbers)
-    def report_progress(self, which: int) -> None:
-        one = self.pick([c for c in self.flying() if c.token is not None], which)
-        if one.state == "open" and one.progress_token is not None:
-            self.reported[one.serial] += 1
-        assert one.child is not None
-        self._say(one.child, progress(one.token, 1, n=one.serial))
+    @move()
+    def report_progress(self) -> None:
+        """Let servers report progress of all that they are to report it of."""
+        for one in [c for c in self.flying() if c.token is not None]:
+            if one.state == "open" and one.progress_token is not None:
+                self.reported[one.serial] += 1
+                event(f"progress for {self._kind(one)}")
+            assert one.child is not None
+            self._say(one.child, progress(one.token, 1, n=one.serial))
+
+    def _kind(self, one: Call) -> str:
+        """Say which pairing a call is of."""
+        over = "a pipe" if self.web is None else "HTTP"
+        era = one.child.era if one.child is not None else "no"
+        return f"a {MODERN if one.modern else LEGACY} client of a {era} server over {over}"
 
     def _say(self, child: Child, message: Json) -> None:
         note(f"{child.name}: {message}")
@@ -709,7 +730,7 @@ class ClientsMachine(RuleBasedStateMachine):
         self.world.wait(seconds)
         for one in self.suspended():
             if one.deadline <= self.world.now:
-                self.over(one)
+                self.over(one, since=one.deadline)
         self.settle()
 
     # --- The end ------------------------------------------------------------------------------
@@ -735,13 +756,15 @@ class ClientsMachine(RuleBasedStateMachine):
         for one in [one for one in self.calls if one.state == "open"]:
             self.over(one)
         self.transport.leave()
-        self._wait(SUSPENDED_SECONDS)
+        self._wait(SUSPENDED_SECONDS + LATE_SECONDS)
         for child in self.children():
             self.world.received(child)
         assert not [one for one in self.calls if one.state != "handed"]
         assert self.world.idle()
         assert not [*self.world.router.clients]
-        assert len(self.transport.remembered()) <= len(self.children())
+        # Who started a server is known, and on whose behalf one is started that clients share.
+        starters = {child.lifecycle.client for child in self.children()}
+        assert len([one for one in self.transport.remembered() if one not in starters]) <= 2
 
     def _end_in_order(self) -> None:
         """Whoever waits for something gets it, in the end."""
