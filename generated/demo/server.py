@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:d4f4271f28058f5a0c77192dcaa559fe912fdc02b4b035bbccd7014d41655662 (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
+#   runtime:  sha256:108cbec9804bfcf5ace95d3ef5623e48d603cce56b0f27563b3dae7315ccb124 (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
 
 import sys
 
@@ -515,7 +515,7 @@ def main(tables, file):
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_d4f4271f.stdio.running import run
+    from _mcpagg_108cbec9.stdio.running import run
 
     run(tables, file, handover)
 
@@ -588,8 +588,8 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_d4f4271f.plan.plan import Plan
-    from _mcpagg_d4f4271f.tool.aggregator import aggregator_of
+    from _mcpagg_108cbec9.plan.plan import Plan
+    from _mcpagg_108cbec9.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -9525,6 +9525,13 @@ def run_command(plan, folder, arguments, handover):
 
 def _read(plan, arguments):
  print_lines([])
+ parser = argument_parser(plan)
+ chosen = parser.parse_args(arguments)
+ if problem := _contradiction(plan, chosen):
+  parser.error(problem)
+ return chosen
+
+def argument_parser(plan):
  parser = argparse.ArgumentParser(
   description=f"{plan.name}: an MCP server over standard input and output. "
   "Without arguments, or with --names, --profile or --log alone, it serves.",
@@ -9558,10 +9565,7 @@ def _read(plan, arguments):
  add("--profile", choices=profile_names(plan) or None, help=about)
  version = f"{plan.name} {plan.version}, compiled by mcpagg {plan.compiler}"
  add("--version", action="version", version=version)
- chosen = parser.parse_args(arguments)
- if problem := _contradiction(plan, chosen):
-  parser.error(problem)
- return chosen
+ return parser
 
 def _contradiction(plan, chosen):
  looks = bool(chosen.env or chosen.check or chosen.verify or chosen.call)
@@ -10043,7 +10047,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_d4f4271f", RUNTIME, globals())
+embed("_mcpagg_108cbec9", RUNTIME, globals())
 
 PLAN = {
     "name": "mcp",
