@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py --name http --serve stdio,http
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:f6da5689d38010faf5a4f593eb7b1de0b2fd85d92829817bc0e54f08d84ca2c9 (mcpagg 0.1.0; without launch.urls, remote, routing.composite, servers.masking)
+#   runtime:  sha256:95710a4ff64851b67c23ad5b541244eeb172b89ea007e91587ee4f9175f52acd (mcpagg 0.1.0; without launch.urls, remote, routing.composite, servers.masking)
 
 import sys
 
@@ -471,7 +471,7 @@ def main(tables, file):
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_f6da5689.stdio.running import run
+    from _mcpagg_95710a4f.stdio.running import run
 
     run(tables, file, handover)
 
@@ -544,8 +544,8 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_f6da5689.plan.plan import Plan
-    from _mcpagg_f6da5689.tool.aggregator import aggregator_of
+    from _mcpagg_95710a4f.plan.plan import Plan
+    from _mcpagg_95710a4f.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -11052,6 +11052,13 @@ def run_command(plan, folder, arguments, handover):
 
 def _read(plan, arguments):
  print_lines([])
+ parser = argument_parser(plan)
+ chosen = parser.parse_args(arguments)
+ if problem := _contradiction(plan, chosen):
+  parser.error(problem)
+ return chosen
+
+def argument_parser(plan):
  parser = argparse.ArgumentParser(
   description=f"{plan.name}: an MCP server over standard input and output. "
   "Without arguments, or with --names, --profile or --log alone, it serves.",
@@ -11085,10 +11092,7 @@ def _read(plan, arguments):
  add("--profile", choices=profile_names(plan) or None, help=about)
  version = f"{plan.name} {plan.version}, compiled by mcpagg {plan.compiler}"
  add("--version", action="version", version=version)
- chosen = parser.parse_args(arguments)
- if problem := _contradiction(plan, chosen):
-  parser.error(problem)
- return chosen
+ return parser
 
 def _contradiction(plan, chosen):
  looks = bool(chosen.env or chosen.check or chosen.verify or chosen.call)
@@ -11570,7 +11574,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_f6da5689", RUNTIME, globals())
+embed("_mcpagg_95710a4f", RUNTIME, globals())
 
 PLAN = {
     "name": "http",
@@ -11588,7 +11592,7 @@ PLAN = {
 
 async def app(scope, receive, send):
     """The ASGI application, for `uvicorn server:app` and its like."""
-    from _mcpagg_f6da5689.http.app import serve_asgi
+    from _mcpagg_95710a4f.http.app import serve_asgi
 
     await serve_asgi(PLAN, __file__, scope, receive, send)
 

@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:f6da5689d38010faf5a4f593eb7b1de0b2fd85d92829817bc0e54f08d84ca2c9 (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
+#   runtime:  sha256:95710a4ff64851b67c23ad5b541244eeb172b89ea007e91587ee4f9175f52acd (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
 
 import sys
 
@@ -1242,7 +1242,7 @@ def main(tables, file):
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_f6da5689.stdio.running import run
+    from _mcpagg_95710a4f.stdio.running import run
 
     run(tables, file, handover)
 
@@ -1315,8 +1315,8 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_f6da5689.plan.plan import Plan
-    from _mcpagg_f6da5689.tool.aggregator import aggregator_of
+    from _mcpagg_95710a4f.plan.plan import Plan
+    from _mcpagg_95710a4f.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -10261,6 +10261,13 @@ def run_command(plan, folder, arguments, handover):
 
 def _read(plan, arguments):
  print_lines([])
+ parser = argument_parser(plan)
+ chosen = parser.parse_args(arguments)
+ if problem := _contradiction(plan, chosen):
+  parser.error(problem)
+ return chosen
+
+def argument_parser(plan):
  parser = argparse.ArgumentParser(
   description=f"{plan.name}: an MCP server over standard input and output. "
   "Without arguments, or with --names, --profile or --log alone, it serves.",
@@ -10294,10 +10301,7 @@ def _read(plan, arguments):
  add("--profile", choices=profile_names(plan) or None, help=about)
  version = f"{plan.name} {plan.version}, compiled by mcpagg {plan.compiler}"
  add("--version", action="version", version=version)
- chosen = parser.parse_args(arguments)
- if problem := _contradiction(plan, chosen):
-  parser.error(problem)
- return chosen
+ return parser
 
 def _contradiction(plan, chosen):
  looks = bool(chosen.env or chosen.check or chosen.verify or chosen.call)
@@ -10779,7 +10783,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_f6da5689", RUNTIME, globals())
+embed("_mcpagg_95710a4f", RUNTIME, globals())
 
 PLAN = {
     "name": "mcp",
