@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from mcpagg_runtime.clients.client import Client
 from mcpagg_runtime.messages.jsontext import obj
 from mcpagg_runtime.messages.message import request as composed
-from mcpagg_runtime.modern.client import SUSPENDED_SECONDS
+from mcpagg_runtime.modern.retries import SUSPENDED_SECONDS
 from mcpagg_runtime.servers import instances
 from mcpagg_runtime.servers.attribution import ALONE_SECONDS, LATE_SECONDS
 from mcpagg_runtime.servers.child import NOT_KNOWN, Child
