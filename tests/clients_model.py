@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from mcpagg_runtime.clients.client import Client
 from mcpagg_runtime.messages.protocol import CANCELLED, MODERN_VERSION
-from mcpagg_runtime.servers.call import Call as RoutedCall
+from mcpagg_runtime.servers.calls import Call as RoutedCall
 from mcpagg_runtime.servers.child import Child
 
 SHAKEN: Json = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}}

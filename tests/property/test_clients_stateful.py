@@ -40,7 +40,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize
 from moves import THOROUGH, Nobody, move, numbers, seldom
 
 from mcpagg_runtime.messages.protocol import CANCELLED, LEGACY, MODERN, PROGRESS
-from mcpagg_runtime.modern.client import SUSPENDED_SECONDS
+from mcpagg_runtime.modern.retries import SUSPENDED_SECONDS
 from mcpagg_runtime.modern.rounds import MAXIMUM_ROUNDS
 from mcpagg_runtime.servers import instances
 from mcpagg_runtime.servers.attribution import ALONE_SECONDS, LATE_SECONDS

@@ -42,7 +42,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize
 from moves import THOROUGH, Nobody, move, numbers, seldom
 
 from mcpagg_runtime.messages.protocol import MODERN_VERSION
-from mcpagg_runtime.modern.client import SUSPENDED_SECONDS
+from mcpagg_runtime.modern.retries import SUSPENDED_SECONDS
 from mcpagg_runtime.modern.rounds import FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS, MAXIMUM_ROUNDS
 
 

@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 from core import ASKABLE, Json, enveloped, failure, plan, request, result, tool
 
-from mcpagg_runtime.clients.answers import LIST_MILLISECONDS, Answers, answer_line
+from mcpagg_runtime.clients.answers import (
+    LIST_MILLISECONDS,
+    UNCHECKED_MILLISECONDS,
+    Answers,
+    answer_line,
+)
 from mcpagg_runtime.clients.client import Client
 from mcpagg_runtime.lists.catalogue import wraps_output
 from mcpagg_runtime.messages.jsontext import Json as Text
@@ -22,7 +27,8 @@ from mcpagg_runtime.messages.protocol import (
     SERVER_KEY,
     VERSION_KEY,
 )
-from mcpagg_runtime.modern.results import completed, legacy_result
+from mcpagg_runtime.modern.child import legacy_result
+from mcpagg_runtime.modern.client import completed
 
 SIGNED: Json = {"_meta": {SERVER_KEY: {"name": "test", "version": "1"}}}
 COMPLETE: Json = {"resultType": "complete"}
@@ -141,8 +147,15 @@ def test_what_this_revision_or_the_proxy_lacks_is_not_found(method: str) -> None
 # --- Lists ------------------------------------------------------------------------------------
 
 
+def checked(answers: Answers) -> Answers:
+    """Return the same, after all servers were compared with the snapshot."""
+    for catalogue in answers.catalogues.values():
+        catalogue.checked.update(catalogue.servers)
+    return answers
+
+
 def test_a_list_says_for_how_long_it_may_be_kept() -> None:
-    answers = Answers(plan({"a": ["t"]}, names="spec", prompts={"a": ["p"]}))
+    answers = checked(Answers(plan({"a": ["t"]}, names="spec", prompts={"a": ["p"]})))
     assert listed(answers) == {
         **COMPLETE,
         "tools": [tool("a:t")],
@@ -166,6 +179,22 @@ def test_a_list_has_one_page(cursor: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    ("policy", "ttl"),
+    [
+        ("live", UNCHECKED_MILLISECONDS),
+        ("refuse", UNCHECKED_MILLISECONDS),
+        ("warn", LIST_MILLISECONDS),
+    ],
+)
+def test_a_list_that_may_change_yet_is_not_kept_for_long(policy: str, ttl: int) -> None:
+    answers = Answers(plan({"a": ["t"], "b": ["u"]}, names="spec", on_drift=policy))
+    answers.catalogues["tools"].checked.add("a")
+    assert listed(answers)["ttlMs"] == ttl
+    answers.outages.add("b")
+    assert listed(answers)["ttlMs"] == LIST_MILLISECONDS
+
+
+@pytest.mark.parametrize(
     ("hints", "ttl", "scope"),
     [
         ([], LIST_MILLISECONDS, "public"),
@@ -178,7 +207,7 @@ def test_a_list_has_one_page(cursor: Any) -> None:
 def test_no_child_is_kept_longer_than_it_said(hints: list[Json], ttl: int, scope: str) -> None:
     names = "abc"[: len(hints) + 1]
     facts = {name: {"hints": hint} for name, hint in zip(names, hints, strict=False)}
-    answers = Answers(plan({name: ["t"] for name in names}, facts=facts, names="spec"))
+    answers = checked(Answers(plan({name: ["t"] for name in names}, facts=facts, names="spec")))
     assert (listed(answers)["ttlMs"], listed(answers)["cacheScope"]) == (ttl, scope)
 
 
@@ -322,31 +351,33 @@ def test_what_has_no_output_schema_is_not_wrapped(text: str) -> None:
 )
 def test_a_result_says_all_that_this_revision_wants(method: str, text: str, more: Json) -> None:
     value = json.loads(text)
-    assert json.loads(completed(Text(text), PLAN, method).text) == {**value, **more, **SIGNED}
+    assert json.loads(completed(Text(text), PLAN.info, method).text) == {**value, **more, **SIGNED}
 
 
 def test_a_completed_result_asks_nothing_of_parsers_that_ignore_case() -> None:
     text = '{"resultType":"complete","ResultType":"input_required","InputRequests":{"1":{}}}'
-    answer = completed(Text(text), PLAN, "tools/call").value
+    answer = completed(Text(text), PLAN.info, "tools/call").value
     assert answer == {"resultType": "complete", "content": [], **SIGNED}
 
 
 def test_a_completed_result_keeps_its_text() -> None:
-    answer = completed(Text('{"content":[],"n":1.0,"e":1e999,"s":"\\ud800"}'), PLAN, "tools/call")
+    answer = completed(
+        Text('{"content":[],"n":1.0,"e":1e999,"s":"\\ud800"}'), PLAN.info, "tools/call"
+    )
     assert answer.text.startswith('{"content":[],"n":1.0,"e":1e999,"s":"\\ud800",')
 
 
 @pytest.mark.parametrize("meta", ['{"v":1.0}', "{}", "null", "5"])
 def test_a_result_says_which_server_it_is_from(meta: str) -> None:
     kept = json.loads(meta) if meta.startswith("{") else {}
-    answer = completed(Text(f'{{"_meta":{meta}}}'), PLAN, "prompts/get")
+    answer = completed(Text(f'{{"_meta":{meta}}}'), PLAN.info, "prompts/get")
     signature = json.loads(answer.text)["_meta"]
     assert signature == {**kept, **SIGNED["_meta"]}
 
 
 def test_a_result_that_says_so_already_stays() -> None:
     text = f'{{ "_meta": {{"{SERVER_KEY}": 5}}, "resultType": "complete" }}'
-    assert completed(Text(text), PLAN, "prompts/get").text == text
+    assert completed(Text(text), PLAN.info, "prompts/get").text == text
 
 
 @pytest.mark.parametrize(

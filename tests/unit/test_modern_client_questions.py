@@ -24,8 +24,8 @@ from core import (
 from modern_clients import ACCEPTED, DENIED, FORM, SIGNED, Scene, complete, modern_call
 
 from mcpagg_runtime.messages.protocol import CAPABILITIES_KEY
-from mcpagg_runtime.modern import client as modern_client
-from mcpagg_runtime.modern.client import SUSPENDED_SECONDS
+from mcpagg_runtime.modern import retries
+from mcpagg_runtime.modern.retries import SUSPENDED_SECONDS
 
 ASKED: Json = {**FORM, "message": "[a] m", **by("a")}
 
@@ -304,7 +304,7 @@ def test_a_client_that_never_comes_back_is_forgotten() -> None:
 
 
 def test_only_so_many_calls_are_suspended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(modern_client, "MAXIMUM_SUSPENDED", 1)
+    monkeypatch.setattr(retries, "MAXIMUM_SUSPENDED", 1)
     scene = Scene()
     asked = scene.asked()
     scene.world.say(scene.client, modern_call(9, "a:u"))

@@ -132,6 +132,8 @@ class Catalogue:
         """{server: the list that is served instead of its snapshot}."""
         self.version = 0
         """How often a list was replaced."""
+        self.checked: set[str] = set()
+        """The servers whose list was compared with the snapshot since this process started."""
         self._snapshot = plan.snapshot
         self._outages = outages
         self._modern = {
@@ -145,6 +147,7 @@ class Catalogue:
             self._rows.setdefault(server, {})[exposed] = row
         self._recorded: dict[str, list[Item]] = {}
         self._names: dict[str, Item] = {}
+        self._own: dict[tuple[str, str], Item] = {}
 
     def texts(self, client: Client, expose: Rewrite | None = None) -> list[str]:
         """Return the JSON texts of the items that a client gets, in the form of its era.
@@ -199,6 +202,11 @@ class Catalogue:
             text = edited(text, drop=rivals(members(text)[0], members(patch)[0]))
         return legacy_item(text) if wraps else text
 
+    @property
+    def unchecked(self) -> bool:
+        """Whether the list of a server that is not down is still to be compared."""
+        return any(s and s not in self.checked and s not in self._outages for s in self.servers)
+
     def left_out(self, server: str) -> tuple[str, ...]:
         """Return the members that are dropped from the items of a server.
 
@@ -229,7 +237,14 @@ class Catalogue:
         """Serve `items` for a child from now on."""
         self.live[server] = items
         self.version += 1
-        self._names = {}
+        self._names, self._own = {}, {}
+
+    def own(self, server: str, original: str) -> Item | None:
+        """Return the item that a child serves under a name, or URI, of its own."""
+        if not self._own:
+            items = [item for name in self.servers for item in self.served(name)]
+            self._own = {(item.server, item.original): item for item in reversed(items)}
+        return self._own.get((server, original))
 
     def find(self, name: str) -> Item | None:
         """Return the item with this name, in any spelling, also of a child that is down.

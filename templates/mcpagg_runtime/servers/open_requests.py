@@ -1,24 +1,31 @@
 """The requests of one child that clients are to answer.
 
 Each has an id towards its client; the answer goes back under the child's own, progress under its
-own token.
+own token, and it says which server asks: a client knows the proxy alone.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.clients.clients import attributed
-from mcpagg_runtime.messages.jsontext import Json
-from mcpagg_runtime.messages.message import notification, request
-from mcpagg_runtime.messages.protocol import CANCELLED, PROGRESS
+from mcpagg_runtime.messages.jsontext import Json, members, obj, parse
+from mcpagg_runtime.messages.message import error, notification, request
+from mcpagg_runtime.messages.protocol import (
+    CANCELLED,
+    CLIENT_METHODS,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    PROGRESS,
+    SERVER_MARK,
+)
 from mcpagg_runtime.servers.effects import FOREVER
+from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+    from typing import Any
 
-    from mcpagg_runtime.clients.client import Client
-    from mcpagg_runtime.clients.clients import Clients
+    from mcpagg_runtime.clients.client import Client, Clients
     from mcpagg_runtime.messages.message import Message
     from mcpagg_runtime.servers.connection import Connection
     from mcpagg_runtime.servers.lifecycle import Lifecycle
@@ -26,6 +33,10 @@ if TYPE_CHECKING:
 # How long a client may take to answer from when a call of another one waits for the instance, and
 # how long a request waits until it is known whom it is for.
 ANSWER_SECONDS = 60.0
+
+
+# Of the params of a server's request, what is checked or written here.
+_CHECKED = ("message", "mode", "tools")
 
 
 class ServerRequest:
@@ -170,3 +181,60 @@ class DeferredRequests:
     def clear(self) -> None:
         """Forget all."""
         self.waiting.clear()
+
+
+def inability(client: Client, message: Message) -> str:
+    """Return the error for a request that a client declared no capability for, "" if it did.
+
+    One set of servers may be shared by clients that can do different things.
+    """
+    method = message.method or ""
+    able = client.capabilities.get(CLIENT_METHODS.get(method, ""))
+    if able is None:
+        return error(METHOD_NOT_FOUND, f"Method not found: {method}")
+    declared, params = parse(able), message.params
+    if method == "elicitation/create":
+        mode = params.get("mode", "form")
+        # Who names no mode takes forms, as in the revisions before there were modes.
+        if (mode == "url" or "url" in declared) and mode not in declared:
+            return error(INVALID_PARAMS, f"The client has no elicitation in mode {mode}")
+    if method == "sampling/createMessage" and "tools" in params and "tools" not in declared:
+        return error(INVALID_PARAMS, "The client has no tools for sampling")
+    return ""
+
+
+def attributed(
+    method: str, params: Json, server: str, several: bool, token: Mapping[str, str] = {}
+) -> str:
+    """Return the params of a server's request to a client with the server's name in `_meta`.
+
+    Where the proxy has `several`, what a person reads of an elicitation begins with the name, as
+    the names of resources do. `token` is the member of `_meta` with another progress token, if any.
+    """
+    meta = Json(params.part("_meta") if type(params.value.get("_meta")) is dict else "{}")
+    add = {"_meta": meta.owned({**token, SERVER_MARK: quote(server)}).text}
+    message = params.value.get("message")
+    if several and method == "elicitation/create" and type(message) is str:
+        add["message"] = quote(f"[{server}] {message}")
+    return params.owned(add, _CHECKED).text
+
+
+def attributed_input(result: Json, server: str, several: bool) -> str:
+    """Return a result that requires input with the requests for it attributed."""
+    if type(result.value.get("inputRequests")) is not dict:
+        return result.text
+    text = result.part("inputRequests")
+    requests = {
+        key: _attributed_entry(entry, Json(text[begin:stop]), server, several)
+        for key, (entry, begin, stop) in members(text)[0].items()
+    }
+    return result.owned({"inputRequests": obj(requests)}).text
+
+
+def _attributed_entry(value: Any, entry: Json, server: str, several: bool) -> str:
+    method = value.get("method") if type(value) is dict else None
+    if type(method) is not str or type(value.get("params", {})) is not dict:
+        return entry.text
+    asked = Json(entry.part("params") or "{}")
+    params = attributed(method, asked, server, several)
+    return entry.owned({"params": params}, ("method",)).text
