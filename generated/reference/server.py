@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:ff4f17cba1867c85b7408eefb6521ea8271704307b083d93e2f63807861de0f7 (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
+#   runtime:  sha256:7755dc9282607a8041a6169bf69b1ab685f9257025ff4fc6145b9cb74ceef077 (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
 
 import sys
 
@@ -1242,7 +1242,7 @@ def main(tables, file):
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_ff4f17cb.stdio.running import run
+    from _mcpagg_7755dc92.stdio.running import run
 
     run(tables, file, handover)
 
@@ -1315,8 +1315,8 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_ff4f17cb.plan.plan import Plan
-    from _mcpagg_ff4f17cb.tool.aggregator import aggregator_of
+    from _mcpagg_7755dc92.plan.plan import Plan
+    from _mcpagg_7755dc92.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -4589,6 +4589,9 @@ class PendingCall:
  def is_known(self):
   return self.request in self.router.clients
  @property
+ def is_open(self):
+  return self.request in self._edge.calls
+ @property
  def input(self):
   self._input = self._input or RequiredInput(self, self._edge.suspended)
   return self._input
@@ -4630,9 +4633,7 @@ class PendingCall:
    return
   self._edge.calls.pop(asking, None)
   if asking.asked or asking.party is asking:
-   self.router.effects.later(
-    self._finish
-   )
+   self.router.effects.later(self._finish)
   else:
    self.router.end(asking)
   said = message.members.get("result")
@@ -4798,10 +4799,10 @@ def completed(said, info, method):
     "modern.retries": r"""
 from ..lists.differences import same
 from ..messages.jsontext import Json, Malformed, edited, elements, obj, parse, place_of
-from ..messages.message import error, failure, result
+from ..messages.message import error, failure, request, result
 from ..messages.protocol import METHOD_NOT_FOUND, METHODS, OTHER, SERVER_MARK
 from ..servers.effects import FOREVER
-from ..servers.open_requests import attributed
+from ..servers.open_requests import attributed, inability
 from ..start.values import quote
 STATE_MARK = "mcpagg:"
 SUSPENDED_SECONDS = 600.0
@@ -4822,8 +4823,11 @@ class RequiredInput:
    refused = failure(str(number), refusal)
    call.router.effects.later(lambda: call.router.reply(call.request, refused))
    return
+  if call.request.identifier and not self.asked:
+   call.router.effects.later(self._suspend_if_asked)
   self.asked[number] = message.method or "", _modern_params(message.params_text)
-  if call.request.identifier:
+ def _suspend_if_asked(self):
+  if self.asked and self.call.is_open:
    self._suspend()
  def ask_visits(self, message):
   asking, router = self.call.request, self.call.router
@@ -4839,7 +4843,7 @@ class RequiredInput:
    self._suspend()
   return bool(self.asked)
  def _suspend(self):
-  request = self.call.request
+  asking = self.call.request
   self.state, self.deadline = self._suspended.add(self)
   asked = {
    str(number): obj(method=quote(method), params=params)
@@ -4851,8 +4855,8 @@ class RequiredInput:
    inputRequests=obj(asked),
    _meta=self.call.router.plan.signature,
   )
-  identifier, request.identifier = request.identifier, ""
-  request.connection.deliver(result(identifier, text))
+  identifier, asking.identifier = asking.identifier, ""
+  asking.connection.deliver(result(identifier, text))
  def is_met_by(self, retry):
   own = ("_meta", "requestState", "inputResponses")
   call = self.call.request.message
@@ -4869,11 +4873,20 @@ class RequiredInput:
    self.asked = {}
    outcome, self.outcome = self.outcome, None
    call.deliver(outcome)
-  elif self.asked:
+   return True
+  self._refuse_undeclared()
+  if self.asked:
    self._suspend()
-  else:
-   return call.is_known
-  return True
+   return True
+  return call.is_known
+ def _refuse_undeclared(self):
+  call = self.call
+  for number, (method, params) in [*self.asked.items()]:
+   refusal = inability(call.request, request(number, method, params))
+   if refusal:
+    del self.asked[number]
+    if call.is_known:
+     call.router.reply(call.request, failure(str(number), refusal))
  def _answers(self):
   params = self.call.request.message.json("params")
   given = params.value.get("inputResponses")
@@ -4922,11 +4935,11 @@ def _modern_params(params):
  add = {"_meta": obj({SERVER_MARK: mark})} if mark else {}
  return edited(params, drop=("_meta", "task", "elicitationId"), add=add)
 
-def _may_be_asked(request):
- return METHODS.get(request.message.method or "", OTHER).asks
+def _may_be_asked(asking):
+ return METHODS.get(asking.message.method or "", OTHER).asks
 
-def _visits_urls(request):
- return "url" in parse(request.capabilities.get("elicitation", "{}"))
+def _visits_urls(asking):
+ return "url" in parse(asking.capabilities.get("elicitation", "{}"))
 
 def _visits(message):
  text = message.raw("error")
@@ -10786,7 +10799,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_ff4f17cb", RUNTIME, globals())
+embed("_mcpagg_7755dc92", RUNTIME, globals())
 
 PLAN = {
     "name": "mcp",

@@ -59,6 +59,11 @@ class PendingCall:
         return self.request in self.router.clients
 
     @property
+    def is_open(self) -> bool:
+        """Whether its client waits for an answer."""
+        return self.request in self._edge.calls
+
+    @property
     def input(self) -> RequiredInput:
         """What its client is to answer."""
         self._input = self._input or RequiredInput(self, self._edge.suspended)
@@ -114,9 +119,8 @@ class PendingCall:
             return
         self._edge.calls.pop(asking, None)
         if asking.asked or asking.party is asking:
-            self.router.effects.later(
-                self._finish
-            )  # what its servers have of it ends with the call
+            # What its servers have of it ends with the call.
+            self.router.effects.later(self._finish)
         else:
             self.router.end(asking)
         said = message.members.get("result")
