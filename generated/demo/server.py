@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:11ed567b400401b06af8c26452e511b473228215e4c773551935d04bd8e655e8 (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
+#   runtime:  sha256:35ea3f6d1c07e022648a585e80de93b0388d6339d9048a841c6e4c5f79315775 (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
 
 import sys
 
@@ -642,7 +642,7 @@ def main(tables, file):
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_11ed567b.stdio.running import run
+    from _mcpagg_35ea3f6d.stdio.running import run
 
     run(tables, file, handover)
 
@@ -728,8 +728,8 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_11ed567b.plan.plan import Plan
-    from _mcpagg_11ed567b.tool.aggregator import aggregator_of
+    from _mcpagg_35ea3f6d.plan.plan import Plan
+    from _mcpagg_35ea3f6d.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -1398,6 +1398,8 @@ _LOCALE_AND_TEMP = {"LANG", "LC_ALL", "LC_CTYPE", "TMP", "TMPDIR", "TZ"}
 _PROXIES = {"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"}
 _CERTIFICATES = {"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE"}
 COMMON_VARIABLES = BASIC_VARIABLES | _LOCALE_AND_TEMP | _PROXIES | _CERTIFICATES
+_SESSION = {"DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR", "XDG_SESSION_TYPE"}
+MINIMAL_VARIABLES = COMMON_VARIABLES | _SESSION | {"DBUS_SESSION_BUS_ADDRESS"}
 
 class Location:
  __slots__ = ("field", "key")
@@ -1534,8 +1536,8 @@ class Launches:
   return Launch(argv, env, cwd, scope.mentioned, url, headers, masks, transport, name=name)
  def _visible(self, row, environ):
   if self._minimal:
-   basic = BASIC_VARIABLES | {ABOVE}
-   return {key: value for key, value in environ.items() if key in basic}
+   seen = _keys({*MINIMAL_VARIABLES, ABOVE})
+   return {key: value for key, value in environ.items() if key in seen}
   allowed = _keys(mentioned(row)) | _keys(COMMON_VARIABLES)
   hidden = self._all_mentioned() - allowed
   return {key: value for key, value in environ.items() if key not in hidden}
@@ -10372,7 +10374,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_11ed567b", RUNTIME, globals())
+embed("_mcpagg_35ea3f6d", RUNTIME, globals())
 
 PLAN = {
     "name": "mcp",

@@ -77,12 +77,12 @@ def emit(  # noqa: PLR0913 - all that a file is made of
         tables["OPTIONS"]["http"] = dict(http)
     lists = _snapshot_lists(snapshot, linked)
     texts = _texts(tables) | {"SNAPSHOT": _snapshot_texts(lists)}
-    if approval := approve(data_digest({"name": name, **_plan_texts(texts)})):
-        tables["APPROVAL"] = dict(approval)
-        texts |= _texts({"APPROVAL": tables["APPROVAL"]})
     about = {"name": name}
     if commands.config and any("url" in row for row in rows.values()):
         about["config"] = commands.config
+    if approval := approve(data_digest({**about, **_plan_texts(texts)})):
+        tables["APPROVAL"] = dict(approval)
+        texts |= _texts({"APPROVAL": tables["APPROVAL"]})
     unused = _unused(rows, linked, http is not None)
     runtime = bundle(unused)
     text = _rendered(
