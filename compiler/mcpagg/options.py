@@ -14,8 +14,9 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from mcpagg.literal import HIDDEN
-from mcpagg.problems import ConfigError
+from mcpagg.problems import ConfigError, suggest
+from mcpagg.review import OF_LISTS
+from mcpagg_runtime.lists.hidden import HIDDEN
 
 if TYPE_CHECKING:
     from mcpagg.spec import ProxySpec
@@ -90,6 +91,13 @@ def _bytes(text: str) -> int:
     return int(text)
 
 
+def _accepted(text: str) -> str:
+    if text not in ACCEPTABLE:
+        near = suggest(text, ACCEPTABLE) or f"choose one of {', '.join(ACCEPTABLE)}"
+        raise ArgumentTypeError(f"{text!r} is no class of changes in what a server lists; {near}")
+    return text
+
+
 NAME, TOOLS, FILE = ("NAME", str), ("SERVER:TOOL", str), ("FILE", str)
 MARK, OWN_NAME, SECONDS, BYTES = ("S", _mark), ("NAME", _mark), ("S", _seconds), ("N", _bytes)
 
@@ -109,14 +117,28 @@ _DRIFT = {
     "warn": "list what was compiled all the same",
     "refuse": "list what is unchanged, and refuse calls of anything else",
 }
+ACCEPTED = {
+    "additive": ("added", "schema-compatible"),
+    "compatible": ("added", "schema-compatible", "text", "other"),
+}
+"""Groups of classes that `--accept` knows; none has `hidden` in it."""
+ACCEPTABLE = (*ACCEPTED, *OF_LISTS)
+_ACCEPT = (
+    "serve what has changed in this class alone, for all that it is not as it was compiled, beside"
+    f" --on-drift refuse (repeatable); {', '.join(ACCEPTABLE)}"
+)
 _RESTART = {
     "never": "a server that is down stays down (default)",
     "on-call": "its next call starts it again",
 }
 _ENV = {
     "inherit": "servers get the environment of the proxy (default)",
-    "minimal": "what any program needs, and their own `env`",
+    "minimal": "what is nobody's own (PATH, locale, proxies, certificates, …), and their `env`",
 }
+_LOCKED = (
+    "serve what was reviewed and nothing else: --on-drift refuse, --env minimal, and the digest of"
+    " FILE in the entry that is printed; what is given of the two beside it, counts"
+)
 _SERVE = {
     "stdio": "one client on standard input and output (default)",
     "stdio,http": "also many over HTTP: FILE --http, or uvicorn FILE:app",
@@ -147,9 +169,13 @@ class Options:
     )
     names: str = option("auto", BEHAVIOUR, _NAMES, runtime=True)
     start: str = option("eager", BEHAVIOUR, _START, runtime=True)
-    on_drift: str = option("live", BEHAVIOUR, _DRIFT, runtime=True)
+    on_drift: str | None = option(None, BEHAVIOUR, _DRIFT, runtime=True)
+    """None for what `locked` says; see `drift`."""
+    accept: tuple[str, ...] = option((), BEHAVIOUR, _ACCEPT, ("CLASS", _accepted), runtime=True)
     restart: str = option("never", BEHAVIOUR, _RESTART, runtime=True)
-    env: str = option("inherit", BEHAVIOUR, _ENV, runtime=True)
+    env: str | None = option(None, BEHAVIOUR, _ENV, runtime=True)
+    """None for what `locked` says."""
+    locked: bool = option(False, BEHAVIOUR, _LOCKED)
     timeout: float | None = option(None, BEHAVIOUR, _TIMEOUT, SECONDS, runtime=True)
     connect_timeout: float = option(
         CONNECT_SECONDS, BEHAVIOUR, "limit of a start; default 60", SECONDS, runtime=True
@@ -177,9 +203,14 @@ class Options:
     """None for what the config's `serverTransport` says."""
 
     @property
+    def drift(self) -> str:
+        """What is done where a server differs from its snapshot."""
+        return self.on_drift or ("refuse" if self.locked else "live")
+
+    @property
     def minimal(self) -> bool:
         """Whether children get only the few variables that any program needs, and their own."""
-        return self.env == "minimal"
+        return self.env == "minimal" if self.env else self.locked
 
     @property
     def defines(self) -> dict[str, str]:
@@ -189,7 +220,11 @@ class Options:
     def runtime(self) -> dict[str, object]:
         """Return the options that the emitted file acts upon, by the runtime's names."""
         declared = options_of(Options).items()
-        return {name: getattr(self, name) for name, (how, _) in declared if how.runtime}
+        given = {name: getattr(self, name) for name, (how, _) in declared if how.runtime}
+        accepted = {one for name in self.accept for one in ACCEPTED.get(name, (name,))}
+        del given["accept"]
+        given |= {"on_drift": self.drift, "env": "minimal" if self.minimal else "inherit"}
+        return given | ({"accept": sorted(accepted)} if accepted else {})
 
     def http(self, spec: ProxySpec) -> dict[str, Any] | None:
         """Return what is said of serving over HTTP, None for a proxy that does not.

@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:7755dc9282607a8041a6169bf69b1ab685f9257025ff4fc6145b9cb74ceef077 (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
+#   runtime:  sha256:8b3cca6289944e35db39ca7726d47dcf6cf8c4875aefbac0c7fa2eaf3cd578d5 (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
 
 import sys
 
@@ -210,6 +210,49 @@ SNAPSHOT = {
 
 COMPILER = "0.1.0"
 
+# start/digest.py
+DIGEST = "sha256:"
+LEAST_DIGITS = 16
+ENTRY_DIGITS = 32
+_NOT_SIGNED = ("approval", "compiler")
+
+
+def data_digest(tables):
+    signed = {name: table for name, table in tables.items() if name not in _NOT_SIGNED}
+    return DIGEST + sha256_of(_sorted_text(signed))
+
+
+def entry_digest(tables):
+    return data_digest(tables)[: len(DIGEST) + ENTRY_DIGITS]
+
+
+def is_digest(word):
+    digits = word[len(DIGEST) :]
+    return (
+        word.startswith(DIGEST)
+        and len(digits) >= LEAST_DIGITS
+        and not digits.strip("0123456789abcdef")
+    )
+
+
+def sha256_of(text):
+    try:
+        from _sha2 import sha256
+    except ImportError:
+        try:
+            from _sha256 import sha256
+        except ImportError:
+            from hashlib import sha256
+    digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return digest
+
+
+def _sorted_text(value):
+    if type(value) is str:
+        return quote(value)
+    return "{" + ", ".join([f"{quote(k)}: {_sorted_text(value[k])}" for k in sorted(value)]) + "}"
+
+
 # start/embedded.py
 import sys
 
@@ -293,6 +336,9 @@ REFUSE_COLON = {
     "github-copilot": "Copilot CLI passes names on to a model API that answers 400",
     "copilot-cli": "the same, under its other name",
 }
+PORTABLE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
+OWN_LIMIT = 64
+TASKS = "io.modelcontextprotocol/tasks"
 
 
 def spelling_for(names, client):
@@ -306,8 +352,14 @@ def is_capable(declared):
     return type(declared) is dict and any(type(declared.get(name)) is dict for name in names)
 
 
-def negotiated_version(asked):
-    return asked if isinstance(asked, str) and asked in LEGACY_VERSIONS else LEGACY_VERSIONS[0]
+def negotiated_version(asked, newest=LEGACY_VERSIONS[0]):
+    known = isinstance(asked, str) and asked in LEGACY_VERSIONS
+    return str(asked) if known and str(asked) < newest else newest
+
+
+def newest_version(facts):
+    spoken = facts.get("handshake", facts["protocol"])
+    return spoken if spoken in LEGACY_VERSIONS else LEGACY_VERSIONS[0]
 
 
 def version_of(children):
@@ -341,11 +393,49 @@ def _joined(text):
 
 
 def labelled(server, name):
-    return f"[{server}] {name}"
+    return f"[{server}] {name}" if server else name
 
 
 def list_result(member, items):
     return f'{{"{member}":[{",".join(items)}]}}'
+
+
+class OwnWords:
+    def __init__(self, said):
+        value, _ = scan(said, 0)
+        self.info = text_of(value["serverInfo"])
+        self.modern_capabilities = text_of(_relayed_capabilities(value["capabilities"]))
+        shaken = value.get("handshakeCapabilities", value["capabilities"])
+        self.declared = _relayed_capabilities(shaken)
+        self.capabilities = text_of(self.declared)
+        self.instructions = value.get("instructions", "")
+
+
+def _relayed_capabilities(declared):
+    passed = {name: value for name, value in declared.items() if name != "tasks"}
+    extensions = passed.get("extensions")
+    if type(extensions) is dict:
+        known = {name: value for name, value in extensions.items() if name != TASKS}
+        passed["extensions"] = {n: v if type(v) is dict else {} for n, v in known.items()}
+    return passed
+
+
+def own_rows(server, separator, rows, uris):
+    if uris is not None:
+        return dict.fromkeys(uris, ())
+    found = {}
+    for exposed, row in rows.items():
+        own = row[0] if row else exposed
+        if len(row) < 2:
+            found[own] = ()
+        else:
+            name = own if exposed == server + separator + own else exposed
+            found[name] = own, name if is_portable(name) else ""
+    return found
+
+
+def is_portable(name):
+    return 0 < len(name) <= OWN_LIMIT and PORTABLE.issuperset(name)
 
 
 # start/handover.py
@@ -361,6 +451,7 @@ LOG_LEVEL = "MCP_PROXY_LOG_LEVEL"
 
 class Handover:
     def __init__(self):
+        self.face = None
         self.initialize_line = b""
         self.initialized = False
         self.unprocessed = b""
@@ -400,7 +491,10 @@ class StaticAnswers:
     def __init__(self, tables, handover):
         self.tables = tables
         self.handover = handover
-        self.children, _ = scan(tables["children"], 0)
+        self.face = handover.face
+        children, _ = scan(tables["children"], 0)
+        self.children = {self.face: children[self.face]} if self.face else children
+        self.own = OwnWords(tables["snapshot"][self.face]["server"]) if self.face else None
         self.options, _ = scan(tables["options"], 0)
         self.lists, _ = scan(tables["lists"], 0)
         self.spelling = spelling_for(self.options["names"], None)
@@ -465,15 +559,25 @@ class StaticAnswers:
             name = about.get("name") if type(about) is dict else None
             self.spelling = spelling_for(self.options["names"], name)
             self.capable = is_capable(params.get("capabilities"))
-            return self._initialize_result(negotiated_version(params.get("protocolVersion")))
+            return self._initialize_result(params.get("protocolVersion"))
         if params:
             return None
         if method == "ping":
             return "{}"
-        return self._list(*self.lists[method]) if method in self.lists else None
+        if method not in self.lists:
+            return None
+        kind, member, key, label = self.lists[method]
+        of = "resources" if kind == "templates" else kind
+        if self.own is not None and of not in self.own.declared:
+            return None
+        return self._list(kind, member, key, label)
 
-    def _initialize_result(self, version):
-        tables = self.tables
+    def _initialize_result(self, asked):
+        tables, own = self.tables, self.own
+        if own is not None:
+            version = negotiated_version(asked, *map(newest_version, self.children.values()))
+            return initialize_result(version, own.capabilities, own.info, own.instructions)
+        version = negotiated_version(asked)
         info = f'{{"name":{quote(tables["name"])},"version":"{version_of(self.children)}"}}'
         instructions = "\n\n".join(scan(tables["instructions"], 0)[0])
         return initialize_result(version, tables["capabilities"], info, instructions)
@@ -481,15 +585,26 @@ class StaticAnswers:
     def _list(self, kind, member, key, label):
         items = []
         column = 1 if self.spelling == "portable" else 0
-        routes, _ = scan(self.tables[kind], 0)
-        for server, rows in routes.items():
-            text = self.tables["snapshot"][server][kind]
+        for server, rows in self._routes(kind).items():
+            text = self.tables["snapshot"][server].get(kind, "[]")
             facts = self.children.get(server, {}) if kind == "tools" else {}
             hidden = () if self.capable else facts.get("conditional", ())
-            for own, names, head, tail in cut_list(text, key, label, server, rows):
+            shown = "" if self.face else server
+            for own, names, head, tail in cut_list(text, key, label, shown, rows):
+                if not names[column]:
+                    return None
                 if own not in hidden:
                     items.append(head + quote(names[column]) + tail)
         return list_result(member, items)
+
+    def _routes(self, kind):
+        routes = scan(self.tables[kind], 0)[0]
+        face = self.face
+        if not face:
+            return routes
+        apart = scan(self.tables.get("own_uris", "{}"), 0)[0].get(face, {})
+        rows = routes.get(face, {})
+        return {face: own_rows(face, self.options["separator"], rows, apart.get(kind))}
 
 
 def is_set(name):
@@ -501,13 +616,25 @@ def exit_on_signal(number):
     on_signal(number, (lambda *_: _exit(0)) if POSIX else SIG_DFL)
 
 
+def face_asked(words, tables):
+    if words and is_digest(words[-1]):
+        if not data_digest(tables).startswith(words[-1]):
+            return None
+        words = words[:-1]
+    if not words:
+        return ""
+    return words[1] if len(words) == 2 and words[0] == "--as" and words[1] else None
+
+
 def main(tables, file):
     on_signal(INTERRUPT, SIG_DFL)
     handover = Handover()
-    if len(sys.argv) == 1 and "profiles" not in tables and not isatty(0):
+    if not isatty(0):
         try:
-            static = StaticAnswers(tables, handover)
-            if static.can_serve():
+            handover.face = face_asked(sys.argv[1:], tables)
+            can_answer = handover.face is not None and "profiles" not in tables
+            static = StaticAnswers(tables, handover) if can_answer else None
+            if static is not None and static.can_serve():
                 for number in ENDING:
                     exit_on_signal(number)
                 static.serve()
@@ -515,7 +642,7 @@ def main(tables, file):
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_7755dc92.stdio.running import run
+    from _mcpagg_8b3cca62.stdio.running import run
 
     run(tables, file, handover)
 
@@ -550,6 +677,19 @@ string_behind = scanstring
 
 def string_at(text, index):
     return string_behind(text, index + 1, True)
+
+
+def text_of(value):
+    if type(value) is dict:
+        return (
+            "{" + ",".join([f"{quote(key)}:{text_of(part)}" for key, part in value.items()]) + "}"
+        )
+    if type(value) is list:
+        return "[" + ",".join([text_of(part) for part in value]) + "]"
+    if type(value) is str:
+        return quote(value)
+    words = {None: "null", True: "true", False: "false"}
+    return words[value] if value is None or type(value) is bool else repr(value)
 
 
 # start/waiting.py
@@ -588,8 +728,8 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_7755dc92.plan.plan import Plan
-    from _mcpagg_7755dc92.tool.aggregator import aggregator_of
+    from _mcpagg_8b3cca62.plan.plan import Plan
+    from _mcpagg_8b3cca62.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -618,6 +758,7 @@ from ..start.greeting import initialize_result, list_result
 from ..start.values import quote
 LIST_MILLISECONDS = 3_600_000
 UNCHECKED_MILLISECONDS = 5_000
+OFFERED = frozenset(METHODS) | {kind.method for kind in KINDS}
 
 class Answers:
  def __init__(self, plan):
@@ -649,10 +790,15 @@ class Answers:
  def _hands_out(self, catalogue):
   return self.has_addresses and any(map(catalogue.mentions, APART))
  def extenders(self, method):
+  plan = self.plan
+  if plan.face and plan.options.on_drift == "live" and method in OFFERED:
+   return [plan.face]
   if method in METHODS or method in PROTOCOL_METHODS:
    return []
+  if plan.face:
+   return [plan.face]
   likely = {}
-  for server, facts in self.plan.children.items():
+  for server, facts in plan.children.items():
    own = [name for name in facts.get("extensions", ()) if name != SKILLS.capability]
    marks = [f"{mark}/" for name in own for mark in (name, name.rpartition("/")[2])]
    if own:
@@ -669,8 +815,8 @@ class Answers:
   if type(message.value("params")) not in (dict, type(None)):
    return failure(identifier, error(INVALID_PARAMS, "params must be an object"))
   if method == "initialize":
-   client.introduce(message)
    plan = self.plan
+   client.introduce(message, plan.newest)
    about = initialize_result(
     client.version, plan.capabilities, plan.info, plan.instructions
    )
@@ -720,7 +866,7 @@ class Answers:
   longest = UNCHECKED_MILLISECONDS if may_change else LIST_MILLISECONDS
   ttl = min([longest, *(hint["ttlMs"] for hint in hints if "ttlMs" in hint)])
   private = any(hint.get("cacheScope") == "private" for hint in hints)
-  spelled = catalogue.kind.key == "name" and plan.options.names == "auto"
+  spelled = plan.options.names == "auto" and catalogue.has_two_spellings
   alone = private or spelled or any(catalogue.conditional.values())
   return ttl, "private" if alone else "public"
 
@@ -756,7 +902,6 @@ from ..messages.protocol import (
  MODERN,
  MODERN_VERSION,
  RESOURCE_UPDATED,
- TASKS,
  UNSUPPORTED_VERSION,
  VERSION_KEY,
 )
@@ -764,6 +909,7 @@ from ..plan.uri_templates import is_within
 from ..start.greeting import (
  LEGACY_VERSIONS,
  RELAYED,
+ TASKS,
  negotiated_version,
  spelling_for,
 )
@@ -804,8 +950,8 @@ class Client:
  def shake_hands(self):
   self.initialized = True
   self.starter = self
- def introduce(self, message):
-  self.version = negotiated_version(message.params.get("protocolVersion"))
+ def introduce(self, message, newest=LEGACY_VERSIONS[0]):
+  self.version = negotiated_version(message.params.get("protocolVersion"), newest)
   text = message.params_text
   given, _ = members(text)
   self._present(text, given.get("clientInfo"), given.get("capabilities"))
@@ -892,7 +1038,8 @@ def _fault(meta):
  return ""
 
 class Clients:
- def __init__(self, logs):
+ def __init__(self, logs, speakers):
+  self.speakers = speakers
   self.level = ""
   self._logs = logs
   self._connected = {}
@@ -924,6 +1071,17 @@ class Clients:
    if served and catalogue.kind.announcement not in announced:
     announced.add(catalogue.kind.announcement)
     self.list_changed(catalogue, server, [item.original for item in served])
+ def warn(self, server, text):
+  if not self._logs:
+   return
+  params = obj(level=quote("warning"), logger=quote(server), data=quote(text))
+  reached = set()
+  for client in self:
+   takes = bool(client.level) if client.is_modern else client.initialized
+   is_loud = takes and _is_loud("warning", client.level)
+   if is_loud and client.connection not in reached:
+    reached.add(client.connection)
+    client.deliver(notification(LOG_MESSAGE, params))
  def pass_on(
   self,
   server,
@@ -934,7 +1092,7 @@ class Clients:
  ):
   method, params = message.method or "", message.raw("params")
   if method == LOG_MESSAGE:
-   params = attributed_log(message.json("params"), server)
+   params = self.speakers.log(message, server)
   uri = message.params.get("uri")
   if method == RESOURCE_UPDATED and type(uri) is str:
    known = exposed(uri, server)
@@ -965,17 +1123,13 @@ def _watches(client, server, uri):
 
 def _is_loud(level, threshold):
  return level not in LEVELS or not threshold or LEVELS.index(level) >= LEVELS.index(threshold)
-
-def attributed_log(params, server):
- logger = params.value.get("logger")
- named = f"{server}/{logger}" if type(logger) is str and logger else server
- return params.owned({"logger": quote(named)}).text
 """,
     "clients.profiles": r"""
 from ..clients.answers import Answers
 from ..messages.jsontext import Malformed, decode, members, parse
 from ..messages.message import read_message
 from ..messages.protocol import INFO_KEY
+from ..plan.face import of_servers
 DEFAULT_PROFILE = "default"
 
 def profile_names(plan):
@@ -983,11 +1137,11 @@ def profile_names(plan):
 
 def narrowed(plan, profile):
  if not plan.profiles:
-  return plan
+  return of_servers(plan)
  parts, _ = members(plan.profiles)
  wanted = DEFAULT_PROFILE if profile is None else profile
  if wanted not in parts:
-  return plan.narrowed(profiles="")
+  return of_servers(plan.narrowed(profiles=""))
  part, start, _ = parts[wanted]
  texts, _ = members(plan.profiles, start)
  def declared(member):
@@ -995,7 +1149,7 @@ def narrowed(plan, profile):
   return "".join([line.lstrip(" ") for line in plan.profiles[begin:end].split("\n")])
  modern = "modern_capabilities" if "modern_capabilities" in texts else "capabilities"
  tools = part["tools"]
- return plan.narrowed(
+ narrowed_plan = plan.narrowed(
   profiles="",
   capabilities=declared("capabilities"),
   modern_capabilities=declared(modern),
@@ -1018,6 +1172,7 @@ def narrowed(plan, profile):
    for kind, routes in plan.routes.items()
   },
  )
+ return of_servers(narrowed_plan)
 
 def choose(plan, answers, line):
  try:
@@ -1046,10 +1201,57 @@ def client_name(message):
 def _literally(name):
  return "".join([f"[{char}]" if char in "*?[" else char for char in name])
 """,
+    "clients.speakers": r"""
+from ..messages.jsontext import Json, members, obj
+from ..messages.protocol import SERVER_MARK
+from ..start.values import quote
+_CHECKED = ("message", "mode", "tools")
+
+class Speakers:
+ def __init__(self, *, named, several):
+  self._named = named
+  self._several = several
+ def log(self, message, server):
+  if not self._named:
+   return message.raw("params")
+  params = message.json("params")
+  logger = params.value.get("logger")
+  named = f"{server}/{logger}" if type(logger) is str and logger else server
+  return params.owned({"logger": quote(named)}).text
+ def request(self, message, server, token={}):
+  if not (self._named or token):
+   return message.raw("params")
+  return self.asked(message.method or "", message.json("params"), server, token)
+ def asked(self, method, params, server, token={}):
+  mark = {SERVER_MARK: quote(server)} if self._named else {}
+  if not (mark or token):
+   return params.text
+  meta = Json(params.part("_meta") if type(params.value.get("_meta")) is dict else "{}")
+  add = {"_meta": meta.owned({**token, **mark}).text}
+  message = params.value.get("message")
+  if self._several and method == "elicitation/create" and type(message) is str:
+   add["message"] = quote(f"[{server}] {message}")
+  return params.owned(add, _CHECKED).text
+ def required_input(self, result, server):
+  if not self._named or type(result.value.get("inputRequests")) is not dict:
+   return result
+  text = result.part("inputRequests")
+  requests = {
+   key: self._entry(entry, Json(text[begin:stop]), server)
+   for key, (entry, begin, stop) in members(text)[0].items()
+  }
+  return result.owned({"inputRequests": obj(requests)})
+ def _entry(self, value, entry, server):
+  method = value.get("method") if type(value) is dict else None
+  if type(method) is not str or type(value.get("params", {})) is not dict:
+   return entry.text
+  params = self.asked(method, Json(entry.part("params") or "{}"), server)
+  return entry.owned({"params": params}, ("method",)).text
+""",
     "launch.approval": r"""
 import os
 import subprocess
-from ..launch.nesting import data_digest
+from ..start.digest import data_digest
 ALLOWED_SIGNERS = "MCPAGG_ALLOWED_SIGNERS"
 NAMESPACE = "mcpagg"
 TIMEOUT_SECONDS = 30.0
@@ -1153,6 +1355,8 @@ _LOCALE_AND_TEMP = {"LANG", "LC_ALL", "LC_CTYPE", "TMP", "TMPDIR", "TZ"}
 _PROXIES = {"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"}
 _CERTIFICATES = {"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE"}
 COMMON_VARIABLES = BASIC_VARIABLES | _LOCALE_AND_TEMP | _PROXIES | _CERTIFICATES
+_SESSION = {"DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR", "XDG_SESSION_TYPE"}
+MINIMAL_VARIABLES = COMMON_VARIABLES | _SESSION | {"DBUS_SESSION_BUS_ADDRESS"}
 
 class Location:
  __slots__ = ("field", "key")
@@ -1289,8 +1493,8 @@ class Launches:
   return Launch(argv, env, cwd, scope.mentioned, url, headers, masks, transport, name=name)
  def _visible(self, row, environ):
   if self._minimal:
-   basic = BASIC_VARIABLES | {ABOVE}
-   return {key: value for key, value in environ.items() if key in basic}
+   seen = _keys({*MINIMAL_VARIABLES, ABOVE})
+   return {key: value for key, value in environ.items() if key in seen}
   allowed = _keys(mentioned(row)) | _keys(COMMON_VARIABLES)
   hidden = self._all_mentioned() - allowed
   return {key: value for key, value in environ.items() if key not in hidden}
@@ -1431,31 +1635,12 @@ def missing_variables(
  return missing
 """,
     "launch.nesting": r"""
+from ..start.digest import data_digest, sha256_of
 from ..start.handover import ABOVE
-from ..start.values import quote
-try:
- from _sha2 import sha256
-except ImportError:
- try:
-  from _sha256 import sha256
- except ImportError:
-  from hashlib import sha256
-_NOT_SIGNED = ("approval", "compiler")
 _IDENTITY_DIGITS = 32
 
-def data_digest(tables):
- signed = {name: table for name, table in tables.items() if name not in _NOT_SIGNED}
- digest = sha256(_sorted_text(signed).encode("ascii")).hexdigest()
- return f"sha256:{digest}"
-
-def _sorted_text(value):
- if type(value) is str:
-  return quote(value)
- return "{" + ", ".join([f"{quote(k)}: {_sorted_text(value[k])}" for k in sorted(value)]) + "}"
-
 def identity(digest, server):
- text = sha256(f"{digest} {server}".encode("utf-8", "surrogatepass")).hexdigest()
- return text[:_IDENTITY_DIGITS]
+ return sha256_of(f"{digest} {server}")[:_IDENTITY_DIGITS]
 
 def servers_above(
  tables, servers, environ):
@@ -1867,7 +2052,7 @@ SKILLS = Kind("skills", "skills/list", "skills", SKILLS_EXTENSION, "uri", "uri",
 KINDS = (TOOLS, PROMPTS, RESOURCES, TEMPLATES, SKILLS)
 
 class Item:
- __slots__ = ("compared", "exposed", "head", "original", "portable", "server", "tail")
+ __slots__ = ("classes", "compared", "exposed", "head", "original", "portable", "server", "tail")
  def __init__(self, server, original, name, head, tail):
   self.server = server
   self.original = original
@@ -1876,6 +2061,7 @@ class Item:
   self.head = head
   self.tail = tail
   self.compared = None
+  self.classes = []
  def listed(self, name):
   return self.head + quote(name) + self.tail
  def mentions(self, text):
@@ -1889,6 +2075,7 @@ class Catalogue:
  def __init__(self, kind, plan, outages):
   facts = plan.children if kind is TOOLS else {}
   self.kind = kind
+  self.face = plan.face
   self.servers = (*plan.servers, *([""] if plan.subtools else []))
   self.routes = plan.routes[kind.name]
   self.conditional = {
@@ -1955,6 +2142,12 @@ class Catalogue:
   return any(s and s not in self.checked and s not in self._outages for s in self.servers)
  def left_out(self, server):
   return LEGACY_ONLY if server in self._modern else ()
+ @property
+ def has_two_spellings(self):
+  items = [item for server in self.servers for item in self.served(server)]
+  return any(item.portable != item.exposed for item in items)
+ def shown(self, server):
+  return "" if server == self.face else server
  def served(self, server):
   return self.live[server] if server in self.live else self.recorded(server)
  def recorded(self, server):
@@ -1963,7 +2156,8 @@ class Catalogue:
    text = self._snapshot[server].get(kind.name, "[]")
    rows = self._rows.get(server, {})
    found = []
-   for own, names, head, tail in cut_list(text, kind.key, kind.label, server, rows):
+   shown = self.shown(server)
+   for own, names, head, tail in cut_list(text, kind.key, kind.label, shown, rows):
     item = Item(server, own, names[0], head, tail)
     item.portable = names[1]
     found.append(item)
@@ -1994,21 +2188,101 @@ def wraps_output(text):
  schema = members(text)[0].get("outputSchema", (None,))[0]
  return type(schema) is dict and schema.get("type") != "object"
 """,
+    "lists.changes": r"""
+from collections import namedtuple
+from ..lists.hidden import newly_hidden
+from ..lists.schemas import schema_changes
+from ..lists.values import ABSENT, became, differing, equal, escaped
+_TEXTS = ("title", "description", "icons")
+
+class ItemChange(
+ namedtuple("ItemChange", "class_ place what before after", defaults=(ABSENT, ABSENT))
+):
+ __slots__ = ()
+
+def item_changes(before, after):
+ for member, old, new in differing(before, after):
+  place = f"/{escaped(member)}"
+  if member.endswith("Schema"):
+   yield from _schema(place, old, new, output=member == "outputSchema")
+  elif member == "arguments":
+   yield from _arguments(place, old, new)
+  elif member == "annotations":
+   yield from _hints(place, old, new)
+  else:
+   yield ItemChange(member_class(member), place, became(old, new), old, new)
+
+def classes_of(before, after):
+ changes = [*item_changes(before, after)]
+ hides = any(newly_hidden(change.before, change.after, change.place) for change in changes)
+ found = [*(["hidden"] if hides else []), *(change.class_ for change in changes)]
+ return list(dict.fromkeys(found))
+
+def classes_of_new(item):
+ return ["added", *(["hidden"] if newly_hidden(ABSENT, item) else [])]
+
+def member_class(name):
+ return "text" if name in _TEXTS else "other"
+
+def _hints(place, before, after):
+ old, new = ({} if value is ABSENT else value for value in (before, after))
+ if not (isinstance(old, dict) and isinstance(new, dict) and (old or new)):
+  yield ItemChange("hint", place, became(before, after), before, after)
+  return
+ for key, *values in differing(old, new):
+  class_ = "text" if key == "title" else "hint"
+  yield ItemChange(class_, f"{place}/{escaped(key)}", became(*values), *values)
+
+def _schema(place, before, after, *, output):
+ if before is ABSENT or after is ABSENT:
+  narrows = before is ABSENT
+  class_ = "schema-compatible" if narrows == output else "schema-breaking"
+  yield ItemChange(class_, place, became(before, after), before, after)
+  return
+ for change in schema_changes(before, after, place):
+  class_ = change.class_for(output=output)
+  yield ItemChange(class_, change.pointer, change.what, change.before, change.after)
+
+def _arguments(place, before, after):
+ old, new = arguments_schema(before), arguments_schema(after)
+ if equal(old, new):
+  yield ItemChange("schema-compatible", place, "changed", before, after)
+ yield from _schema(place, old, new, output=False)
+
+def arguments_schema(arguments):
+ listed = arguments if type(arguments) is list else []
+ known = {str(entry.get("name")): entry for entry in listed if type(entry) is dict}
+ return {
+  "properties": {
+   name: {key: value for key, value in entry.items() if key not in ("name", "required")}
+   for name, entry in known.items()
+  },
+  "required": [name for name, entry in known.items() if entry.get("required") is True],
+ }
+""",
     "lists.differences": r"""
 from ..lists.catalogue import TOOLS
+from ..lists.values import SETS, same
 from ..messages.jsontext import parse
 from ..messages.printable import printable
 _PAGE = ("ui", "ui/resourceUri")
-SETS = ("required", "type")
 
 class Difference:
  def __init__(self, old, new):
   before = {item.original: item for item in old}
   now = {item.original: item for item in new}
+  self.new = now
   self.added = [name for name in now if name not in before]
   self.removed = [name for name in before if name not in now]
   both = {name: (before[name], now[name]) for name in now if name in before}
   self.changed = {name: pair for name, pair in both.items() if differs(*pair)}
+ def classes(self, name):
+  if name in self.removed:
+   return ["removed"]
+  new = self.new[name]
+  return new.classes or classes(self.changed[name][0] if name in self.changed else None, new)
+ def all_classes(self):
+  return {name: self.classes(name) for name in (*self.added, *self.removed, *self.changed)}
  def __bool__(self):
   return bool(self.added or self.removed or self.changed)
 
@@ -2038,34 +2312,11 @@ def differs(old, new):
   return False
  return not same(parse(old.listed("")), parse(new.listed("")), SETS)
 
-def same(one, other, sets=()):
- pairs = [(one, other)]
- while pairs:
-  one, other = pairs.pop()
-  if type(one) is dict and type(other) is dict:
-   if one.keys() != other.keys():
-    return False
-   pairs += [
-    (_sorted(one[key]), _sorted(other[key])) if key in sets else (one[key], other[key])
-    for key in one
-   ]
-  elif type(one) is list and type(other) is list:
-   if len(one) != len(other):
-    return False
-   pairs += [(one[index], other[index]) for index in range(len(one))]
-  elif type(one) is bool or type(other) is bool:
-   if one is not other:
-    return False
-  elif one != other and not (type(one) is type(other) is float and repr(one) == repr(other)):
-   return False
- return True
-
-def _sorted(value):
- if type(value) is list and all(type(item) is str for item in value):
-  return sorted(value)
- return value
-_TEXTS = ("title", "description", "icons")
-_OF_OBJECTS = {"properties", "required"}
+def classes(old, new):
+ from ..lists.changes import classes_of, classes_of_new
+ if old is None:
+  return classes_of_new(parse(new.listed("")))
+ return classes_of(parse(old.listed("")), parse(new.listed("")))
 SHOWN_NAMES = 20
 NAME_WIDTH = 100
 
@@ -2074,80 +2325,11 @@ def drift_text(difference):
  signed = [(mark, name) for mark, names in parts for name in names]
  shown = []
  for mark, name in signed[:SHOWN_NAMES]:
-  found = f"({classes(*difference.changed[name])})" if mark == "~" else ""
-  text = mark + name + found
+  found = [one for one in difference.classes(name) if one not in ("added", "removed")]
+  text = mark + name + (f"({','.join(found)})" if found else "")
   shown.append(text if len(text) <= NAME_WIDTH else f"{text[:NAME_WIDTH]}…")
  more = f" and {len(signed) - SHOWN_NAMES} more" if len(signed) > SHOWN_NAMES else ""
  return printable(" ".join(shown) + more)
-
-def classes(old, new):
- before, now = parse(old.listed("")), parse(new.listed(""))
- found = dict.fromkeys(
-  member_class(name, before.get(name), now.get(name))
-  for name in {**before, **now}
-  if not (name in before and name in now and same(before[name], now[name], SETS))
- )
- return ",".join(found)
-
-def member_class(name, before, now):
- if name in _TEXTS:
-  return "text"
- is_schema = name.endswith("Schema") or name == "arguments"
- if not is_schema and name != "annotations":
-  return "other"
- if name == "arguments":
-  before, now = arguments_schema(before), arguments_schema(now)
- before, now = _without_texts(before), _without_texts(now)
- if same(before, now, SETS):
-  return "text"
- if not is_schema:
-  return "hint"
- is_safe = _is_compatible(before, now, name == "outputSchema")
- return "schema-compatible" if is_safe else "schema-breaking"
-
-def arguments_schema(arguments):
- listed = arguments if type(arguments) is list else []
- known = {str(entry.get("name")): entry for entry in listed if type(entry) is dict}
- return {
-  "properties": {
-   name: {key: value for key, value in entry.items() if key not in ("name", "required")}
-   for name, entry in known.items()
-  },
-  "required": [name for name, entry in known.items() if entry.get("required") is True],
- }
-
-def _is_compatible(before, now, output):
- if before is None or now is None:
-  return (before is None) == output
- if type(before) is not dict or type(now) is not dict:
-  return same(before, now, SETS)
- others = [{key: schema[key] for key in schema.keys() - _OF_OBJECTS} for schema in (before, now)]
- if not same(others[0], others[1], SETS):
-  return False
- old, new = (_object(schema.get("properties")) for schema in (before, now))
- had, has = (_names(schema.get("required")) for schema in (before, now))
- if old.keys() - new.keys() or new.keys() & had - old.keys():
-  return False
- if had - has if output else has - had:
-  return False
- return all(_is_compatible(old[name], new[name], output) for name in old)
-
-def _object(value):
- return value if type(value) is dict else {}
-
-def _names(value):
- return {name for name in value if type(name) is str} if type(value) is list else set()
-
-def _without_texts(value):
- if type(value) is list:
-  return [_without_texts(part) for part in value]
- if type(value) is not dict:
-  return value
- return {
-  name: _without_texts(part)
-  for name, part in value.items()
-  if name not in ("title", "description") or type(part) is not str
- }
 """,
     "lists.entries": r"""
 import json
@@ -2199,6 +2381,168 @@ def _moved_schema(part):
   )
   for name, value in part.items()
  }
+""",
+    "lists.hidden": r"""
+import re
+import unicodedata
+from ..lists.values import ABSENT, strings
+_CONTROLS = r"\x00-\x1f\x7f-\x9f\xad\u034f\u061c\ufeff\ufff0-\ufffc"
+_FORMATS = (
+ r"\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd\U00013430-\U00013442"
+ r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+)
+_SPACES = r"\xa0\u1680\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000"
+_FILLERS = (
+ r"\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0\ufe00-\ufe0d" r"\U00016fe4\U0001d159"
+)
+_NO_CHARACTERS = r"\ud800-\uf8ff\ufdd0-\ufdef\U000e0000-\U000e0fff\U000f0000-\U0010ffff"
+_LAST_OF_PLANES = "".join(rf"\U{plane:04x}fffe\U{plane:04x}ffff" for plane in range(15))
+_SYMBOLS = (
+ r"\xa9\xae\u203c\u2049\u2100-\u27ff\u2900-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
+)
+_SELECTORS = rf"(?<![{_SYMBOLS}])[\ufe0e\ufe0f](?!\u20e3)"
+HIDDEN = re.compile(
+ f"[{_CONTROLS}{_FORMATS}{_SPACES}{_FILLERS}{_NO_CHARACTERS}{_LAST_OF_PLANES}]|{_SELECTORS}"
+)
+_SEEN = frozenset("\t\n\r\u2028\u2029\u202f\u205f\u3000\xa0\u1680") | {
+ chr(code) for code in range(0x2000, 0x200B)
+}
+_JOINERS = "\u200c\u200d"
+_DIRECTIONS = "\u200e\u200f\u061c"
+_OF_IDEOGRAPHS = range(0xE0100, 0xE01F0)
+_FLAG = re.compile(r"\U0001f3f4[\U000e0061-\U000e007a\U000e0030-\U000e0039]{3,6}\U000e007f")
+
+def hidden_characters(text):
+ if text.isascii() and text.replace("\n", "").isprintable():
+  return []
+ text = _FLAG.sub("", text)
+ hidden = []
+ for match in HIDDEN.finditer(text):
+  char, before, after = match[0], text[: match.start()][-1:], text[match.end() :][:1]
+  if char in _SEEN:
+   continue
+  if char in _JOINERS and before > "\x7f" and after > "\x7f" and after not in _JOINERS:
+   continue
+  if char in _DIRECTIONS and any(map(_is_right_to_left, text)):
+   continue
+  if ord(char) in _OF_IDEOGRAPHS and unicodedata.name(before or "?", "").startswith("CJK"):
+   continue
+  hidden.append(char)
+ return hidden
+
+def newly_hidden(before, after, place=""):
+ old = {*_hidden_in(before)}
+ names = hidden_characters(place) if before is ABSENT else []
+ return [*names, *(char for char in _hidden_in(after) if char not in old)]
+
+def _hidden_in(value):
+ if value is ABSENT:
+  return []
+ return [char for _, text in strings(value) for char in hidden_characters(text)]
+
+def _is_right_to_left(char):
+ return unicodedata.bidirectional(char) in ("R", "AL")
+""",
+    "lists.keywords": r"""
+import json
+from itertools import combinations
+from ..lists.values import ABSENT, at_pointer, equal, items_of
+TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
+TEXTS = ("title", "description")
+CHOICES = ("anyOf", "oneOf")
+OF_ONE_VALUE = ("const", "enum")
+BESIDE_CHOICES = frozenset({*TEXTS, "default"})
+MOST_PAIRS = 40_000
+
+def allowed_types(schema):
+ types = schema.get("type", [*TYPES])
+ names = frozenset(map(str, [types] if isinstance(types, str) else items_of(types)))
+ return names | {"integer"} if "number" in names else names
+
+def enumerated(schema):
+ if "const" in schema:
+  return {_key(schema["const"]): schema["const"]}
+ values = schema.get("enum")
+ return {_key(value): value for value in values} if isinstance(values, list) else None
+
+def _key(value):
+ if isinstance(value, float) and value.is_integer():
+  value = int(value)
+ return json.dumps(value, sort_keys=True)
+
+def alternatives(schema, document):
+ asserting = {name: value for name, value in schema.items() if name not in BESIDE_CHOICES}
+ if not has_choices(schema):
+  return [asserting]
+ [choices, *more] = asserting.values()
+ if more or not isinstance(choices, list):
+  return None
+ return choices if "oneOf" not in asserting or are_apart(choices, document) else None
+
+def are_apart(choices, document):
+ if len(choices) ** 2 > MOST_PAIRS:
+  return False
+ targets = [as_object(target_of(choice, document)) for choice in choices]
+ return all(_exclude(one, other) for one, other in combinations(targets, 2))
+
+def _exclude(one, other):
+ types = allowed_types(one) & allowed_types(other)
+ if not types or _values_are_disjoint(one, other):
+  return True
+ if types != {"object"}:
+  return False
+ mine, others = (as_object(schema.get("properties")) for schema in (one, other))
+ required = names_in(one.get("required")).keys() & names_in(other.get("required"))
+ return any(
+  _values_are_disjoint(as_object(mine.get(name)), as_object(others.get(name)))
+  for name in required
+ )
+
+def _values_are_disjoint(one, other):
+ mine, others = enumerated(one), enumerated(other)
+ return mine is not None and others is not None and not mine.keys() & others.keys()
+
+def has_choices(schema):
+ return any(name in schema for name in CHOICES)
+
+def reference_of(schema):
+ return str(schema.get("$ref", "")) if isinstance(schema, dict) else ""
+
+def target_of(schema, document):
+ for _ in range(10):
+  reference = reference_of(schema)
+  target = _at(document, reference[1:]) if reference.startswith("#") else ABSENT
+  if target is ABSENT:
+   break
+  beside = {name: value for name, value in schema.items() if name != "$ref"}
+  asserted = as_object(target)
+  both = asserted.keys() & beside.keys() - BESIDE_CHOICES
+  if any(not equal(asserted[name], beside[name]) for name in both):
+   break
+  schema = {**target, **beside} if isinstance(target, dict) else target
+ return schema
+
+def _at(document, pointer):
+ if pointer and not pointer.startswith("/"):
+  return ABSENT
+ try:
+  return at_pointer(document, pointer)
+ except (LookupError, ValueError, TypeError):
+  return ABSENT
+
+def as_object(schema):
+ if isinstance(schema, dict):
+  return schema
+ return {"not": {}} if schema is False else {}
+
+def allows_all(schema):
+ return schema is True or schema == {}
+
+def names_in(value):
+ return {name: None for name in items_of(value) if isinstance(name, str)}
+
+def is_number(value):
+ return isinstance(value, (int, float)) and not isinstance(value, bool)
 """,
     "lists.listing": r"""
 from fnmatch import fnmatchcase
@@ -2354,7 +2698,7 @@ def listed(items, catalogue, connection):
    if routes.get(item.original, own)[0] == server or is_qualifiable(item.original)
   ]
   for item in items:
-   item.exposed = item.portable = labelled(server, item.exposed)
+   item.exposed = item.portable = labelled(catalogue.shown(server), item.exposed)
  return items
 
 def _named(items, catalogue, connection):
@@ -2661,6 +3005,252 @@ def apply_mends(text, mends):
 def _mended_part(text, place, mends):
  return mends[()] if () in mends else apply_mends(text[place[0] : place[1]], mends)
 """,
+    "lists.schemas": r"""
+from collections import namedtuple
+from ..lists.keywords import (
+ BESIDE_CHOICES,
+ CHOICES,
+ MOST_PAIRS,
+ OF_ONE_VALUE,
+ TEXTS,
+ allowed_types,
+ allows_all,
+ alternatives,
+ are_apart,
+ as_object,
+ enumerated,
+ has_choices,
+ is_number,
+ names_in,
+ reference_of,
+ target_of,
+)
+from ..lists.values import (
+ ABSENT,
+ alike,
+ became,
+ differing,
+ equal,
+ escaped,
+ items_of,
+)
+BREAKING, COMPATIBLE, TEXT = "schema-breaking", "schema-compatible", "text"
+EFFECTS = {
+ "narrower": (BREAKING, COMPATIBLE),
+ "wider": (COMPATIBLE, BREAKING),
+ "optional property": (COMPATIBLE, COMPATIBLE),
+ "required property": (BREAKING, COMPATIBLE),
+ "removed property": (BREAKING, BREAKING),
+ "none": (COMPATIBLE, COMPATIBLE),
+ "unclear": (BREAKING, BREAKING),
+ "text": (TEXT, TEXT),
+}
+
+class SchemaChange(
+ namedtuple("SchemaChange", "effect pointer what before after", defaults=(ABSENT, ABSENT))
+):
+ __slots__ = ()
+ def class_for(self, *, output):
+  class_ = EFFECTS[self.effect][output]
+  return class_
+_LEAST = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
+_MOST = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
+_SCHEMAS = frozenset(
+ "items additionalProperties additionalItems propertyNames"
+ " unevaluatedProperties unevaluatedItems".split()
+)
+_ASSERTING = frozenset(
+ "multipleOf pattern uniqueItems contains not if then else"
+ " dependentRequired dependentSchemas dependencies contentSchema $dynamicRef".split()
+)
+_DEPENDENT = ("patternProperties", "minContains", "maxContains")
+DEEPEST = 100
+MOST_PLACES = 20_000
+
+def schema_changes(before, after, pointer=""):
+ yield from _Comparison(before, after).changes(before, after, pointer)
+
+class _Comparison:
+ def __init__(self, before, after):
+  self._before = before
+  self._after = after
+  self._referred = set()
+  self._compared = {}
+  self._depth = 0
+ def changes(self, before, after, pointer):
+  places = id(before), id(after)
+  if places in self._compared or equal(before, after):
+   return
+  if self._depth == DEEPEST or len(self._compared) == MOST_PLACES:
+   yield SchemaChange("unclear", pointer, "changed, and is too much to compare")
+   return
+  self._compared[places] = before, after
+  references = reference_of(before), reference_of(after)
+  old, new = before, after
+  if references[0] != references[1]:
+   if references in self._referred:
+    return
+   if all(references):
+    self._referred.add(references)
+   old, new = target_of(before, self._before), target_of(after, self._after)
+  self._depth += 1
+  changes = [*self._members(as_object(old), as_object(new), pointer)]
+  self._depth -= 1
+  if references[0] != references[1] and reference_of(old) != reference_of(new):
+   what = "refers to something else, which is not followed"
+   changes.append(SchemaChange("unclear", f"{pointer}/$ref", what, *references))
+  if not changes:
+   effect = "none" if equal(old, new) else "unclear"
+   changes = [SchemaChange(effect, pointer, "is written in another way", before, after)]
+  yield from changes
+ def _members(
+  self, before, after, pointer):
+  old = alternatives(before, self._before)
+  new = alternatives(after, self._after)
+  compares_choices = has_choices(before) != has_choices(after) and None not in (old, new)
+  apart = _APART
+  if compares_choices:
+   yield from self._choices(old or [], new or [], pointer, "anyOf")
+   apart = frozenset({**before, **after}.keys() - BESIDE_CHOICES)
+  else:
+   yield from _types(before, after, pointer)
+   yield from _values(before, after, pointer)
+   yield from self._properties(before, after, pointer)
+  for name in {**before, **after}:
+   values = before.get(name, ABSENT), after.get(name, ABSENT)
+   if name not in apart and not alike(*values):
+    yield from self._member(name, *values, f"{pointer}/{escaped(name)}")
+ def _member(self, name, before, after, pointer):
+  is_listed = isinstance(before, list) or isinstance(after, list)
+  is_whole = before is ABSENT or after is ABSENT
+  if name in _SCHEMAS and not is_listed:
+   yield from self._subschema(before, after, pointer)
+  elif name in ("items", "prefixItems"):
+   yield from self._positions(before, after, pointer)
+  elif name in ("$defs", "definitions"):
+   yield from self._definitions(as_object(before), as_object(after), pointer)
+  elif name == "oneOf" and not is_whole and not self._are_both_apart(before, after):
+   yield SchemaChange("unclear", pointer, "changed", before, after)
+  elif name == "allOf" or (name in CHOICES and not is_whole):
+   yield from self._choices(items_of(before), items_of(after), pointer, name)
+  else:
+   yield _changed(_effect(name, before, after), pointer, before, after)
+ def _are_both_apart(self, before, after):
+  return are_apart(items_of(before), self._before) and are_apart(items_of(after), self._after)
+ def _subschema(self, before, after, pointer):
+  old, new = (True if value is ABSENT else value for value in (before, after))
+  if isinstance(old, dict) and isinstance(new, dict):
+   yield from self.changes(old, new, pointer)
+   return
+  effect = "wider" if allows_all(new) or old is False else "narrower"
+  if allows_all(old) and allows_all(new):
+   effect = "none"
+  yield _changed(effect, pointer, before, after)
+ def _definitions(
+  self, before, after, pointer):
+  for name, old, new in differing(before, after):
+   place = f"{pointer}/{escaped(name)}"
+   if old is ABSENT or new is ABSENT:
+    yield _changed("none", place, old, new)
+   else:
+    yield from self.changes(old, new, place)
+ def _properties(
+  self, before, after, pointer):
+  old, new = (as_object(schema.get("properties")) for schema in (before, after))
+  had, has = (names_in(schema.get("required")) for schema in (before, after))
+  for name in {**old, **new, **had, **has}:
+   place = f"{pointer}/properties/{escaped(name)}"
+   if name in old and name not in new and name not in has:
+    yield SchemaChange("removed property", place, "was removed", before=old[name])
+    continue
+   if name in new and name not in old and name not in had:
+    kind = "required" if name in has else "optional"
+    what = f"was added, {kind}"
+    yield SchemaChange(f"{kind} property", place, what, after=new[name])
+    continue
+   if name in has and name not in had:
+    yield SchemaChange("narrower", place, "is required now")
+   if name in had and name not in has:
+    yield SchemaChange("wider", place, "is optional now")
+   if name in old and name in new:
+    yield from self.changes(old[name], new[name], place)
+   elif name in old:
+    yield SchemaChange("wider", place, "is no longer described", before=old[name])
+   elif name in new:
+    yield SchemaChange("narrower", place, "is described now", after=new[name])
+ def _choices(
+  self, before, after, pointer, name):
+  if len(before) * len(after) > MOST_PAIRS:
+   if not equal(before, after):
+    what = "changed, and has too many alternatives to compare"
+    yield SchemaChange("unclear", pointer, what)
+   return
+  gone = [choice for choice in before if not any(equal(choice, other) for other in after)]
+  come = [choice for choice in after if not any(equal(choice, other) for other in before)]
+  if len(gone) == len(come) == 1 and len(before) == len(after):
+   yield from self.changes(gone[0], come[0], f"{pointer}/{after.index(come[0])}")
+   return
+  less, more = ("wider", "narrower") if name == "allOf" else ("narrower", "wider")
+  for choice in gone:
+   yield SchemaChange(less, pointer, "lost an alternative", before=choice)
+  for choice in come:
+   yield SchemaChange(more, pointer, "has a new alternative", after=choice)
+  if not gone and not come:
+   yield SchemaChange("none", pointer, "has another order", before, after)
+ def _positions(self, before, after, pointer):
+  if not isinstance(before, list) or not isinstance(after, list) or len(before) != len(after):
+   yield _changed("unclear", pointer, before, after)
+   return
+  for index, (old, new) in enumerate(zip(before, after)):
+   yield from self.changes(old, new, f"{pointer}/{index}")
+_APART = frozenset({"$ref", "type", "properties", "required", *OF_ONE_VALUE})
+
+def _types(
+ before, after, pointer):
+ old, new = allowed_types(before), allowed_types(after)
+ values = before.get("type", ABSENT), after.get("type", ABSENT)
+ if old == new:
+  if not alike(*values):
+   yield _changed("none", f"{pointer}/type", *values)
+  return
+ effect = "narrower" if new < old else "wider" if new > old else "unclear"
+ yield _changed(effect, f"{pointer}/type", *values)
+
+def _values(
+ before, after, pointer):
+ old, new = enumerated(before), enumerated(after)
+ place = f"{pointer}/enum"
+ if old is None and new is None:
+  return
+ if old is None:
+  yield SchemaChange("narrower", place, "was added", after=[*(new or {}).values()])
+ elif new is None:
+  yield SchemaChange("wider", place, "was removed", before=[*old.values()])
+ else:
+  for key in [key for key in old if key not in new]:
+   yield SchemaChange("narrower", place, "lost a value", before=old[key])
+  for key in [key for key in new if key not in old]:
+   yield SchemaChange("wider", place, "has a new value", after=new[key])
+  values = [
+   {k: v for k, v in schema.items() if k in OF_ONE_VALUE} for schema in (before, after)
+  ]
+  if old.keys() == new.keys() and not equal(*values):
+   yield SchemaChange("none", place, "has another order", *values)
+
+def _effect(name, before, after):
+ if name in TEXTS:
+  return "text"
+ if name in _DEPENDENT:
+  return "unclear"
+ if name in (*_LEAST, *_MOST) and is_number(before) and is_number(after):
+  return "narrower" if (after > before) == (name in _LEAST) else "wider"
+ if name in (*_LEAST, *_MOST, *CHOICES, *_ASSERTING):
+  return "narrower" if before is ABSENT else "wider" if after is ABSENT else "unclear"
+ return "none"
+
+def _changed(effect, pointer, before, after):
+ return SchemaChange(effect, pointer, became(before, after), before, after)
+""",
     "lists.uris": r"""
 from ..messages.message import result
 from ..messages.protocol import APART
@@ -2776,6 +3366,88 @@ def _uris_in(result):
 def _items(result, member):
  value = result.get(member)
  return [item for item in value if type(item) is dict] if type(value) is list else []
+""",
+    "lists.values": r"""
+SETS = ("required", "type")
+
+class _Absent:
+ def __repr__(self):
+  return "ABSENT"
+ABSENT = _Absent()
+
+def alike(before, after):
+ if before is ABSENT or after is ABSENT:
+  return before is after
+ return equal(before, after)
+
+def differing(
+ before, after):
+ for name in {**before, **after}:
+  old, new = before.get(name, ABSENT), after.get(name, ABSENT)
+  if not alike(old, new):
+   yield name, old, new
+
+def became(before, after):
+ return "was added" if before is ABSENT else "was removed" if after is ABSENT else "changed"
+
+def equal(one, other):
+ return same(one, other, SETS)
+
+def same(one, other, sets=()):
+ pairs = [(one, other)]
+ while pairs:
+  one, other = pairs.pop()
+  if type(one) is dict and type(other) is dict:
+   if one.keys() != other.keys():
+    return False
+   pairs += [
+    (_sorted(one[key]), _sorted(other[key])) if key in sets else (one[key], other[key])
+    for key in one
+   ]
+  elif type(one) is list and type(other) is list:
+   if len(one) != len(other):
+    return False
+   pairs += [(one[index], other[index]) for index in range(len(one))]
+  elif type(one) is bool or type(other) is bool:
+   if one is not other:
+    return False
+  elif one != other and not (type(one) is type(other) is float and repr(one) == repr(other)):
+   return False
+ return True
+
+def _sorted(value):
+ if type(value) is list and all(type(item) is str for item in value):
+  return sorted(value)
+ return value
+_TEXTS = ("title", "description", "icons")
+_OF_OBJECTS = {"properties", "required"}
+SHOWN_NAMES = 20
+NAME_WIDTH = 100
+
+def items_of(value):
+ return value if isinstance(value, list) else []
+
+def escaped(name):
+ return name.replace("~", "~0").replace("/", "~1")
+
+def at_pointer(value, pointer):
+ for part in pointer.split("/")[1:]:
+  name = part.replace("~1", "/").replace("~0", "~")
+  value = value[int(name)] if isinstance(value, list) else value[name]
+ return value
+
+def strings(value, pointer=""):
+ if isinstance(value, str):
+  if not value.startswith("data:"):
+   yield pointer, value
+ elif isinstance(value, list):
+  for index, item in enumerate(value):
+   yield from strings(item, f"{pointer}/{index}")
+ elif isinstance(value, dict):
+  for name, item in value.items():
+   inner = f"{pointer}/{escaped(name)}"
+   yield inner, name
+   yield from strings(item, inner)
 """,
     "messages.jsontext": r"""
 import json.decoder
@@ -3493,7 +4165,6 @@ ENVELOPE = frozenset({VERSION_KEY, CAPABILITIES_KEY, INFO_KEY, LEVEL_KEY})
 SERVER_KEY = "io.modelcontextprotocol/serverInfo"
 SUBSCRIPTION_KEY = "io.modelcontextprotocol/subscriptionId"
 SERVER_MARK = "mcpagg/server"
-TASKS = "io.modelcontextprotocol/tasks"
 SKILLS_EXTENSION = "io.modelcontextprotocol/skills"
 PAGE_SCHEME = "ui://"
 SKILL_SCHEME = "skill://"
@@ -3612,7 +4283,6 @@ from ..messages.protocol import (
 from ..modern.rounds import Rounds
 from ..modern.subscriptions import Streams
 from ..servers.effects import FOREVER
-from ..servers.open_requests import attributed_input
 from ..servers.unmatched import FIRST_ID, AnsweredNotifications
 from ..start.values import quote
 MODERN_MEMBERS = ("resultType", "ttlMs", "cacheScope")
@@ -3623,15 +4293,14 @@ class ModernChildPort:
   self,
   connection,
   about,
+  speakers,
   tool=lambda name: "",
-  *,
-  several=False,
  ):
   self.connection = connection
   self.events = connection.events
   self._about = about
   self._tool = tool
-  self._several = several
+  self._speakers = speakers
   self._effects = connection.effects
   self._send = partial(connection.effects.send, connection.child)
   self._asking, self._info = "{}", ""
@@ -3751,9 +4420,8 @@ class ModernChildPort:
   elif type(said) is not dict:
    message = self.failure(number, "answered with what is no result")
   elif said.get("resultType") == "input_required":
-   whole = message.members["result"]
-   text = attributed_input(whole, self.connection.name, self._several)
-   message = result(str(number), text)
+   name, whole = self.connection.name, message.members["result"]
+   message = result(str(number), self._speakers.required_input(whole, name))
   self.events.answered(number, message)
  def _ended(self, call, sent, message):
   answer = self.legacy_answer(call, message)
@@ -4070,12 +4738,12 @@ def completed(said, info, method):
  return said.owned(add, _OURS) if add or others else said
 """,
     "modern.retries": r"""
-from ..lists.differences import same
+from ..lists.values import same
 from ..messages.jsontext import Json, Malformed, edited, elements, obj, parse, place_of
 from ..messages.message import error, failure, request, result
 from ..messages.protocol import METHOD_NOT_FOUND, METHODS, OTHER, SERVER_MARK
 from ..servers.effects import FOREVER
-from ..servers.open_requests import attributed, inability
+from ..servers.open_requests import inability
 from ..start.values import quote
 STATE_MARK = "mcpagg:"
 SUSPENDED_SECONDS = 600.0
@@ -4106,11 +4774,11 @@ class RequiredInput:
   asking, router = self.call.request, self.call.router
   if not _may_be_asked(asking) or not _visits_urls(asking):
    return False
-  server, several = router.names.server_of(asking.message), len(router.children) > 1
+  server, speakers = router.names.server_of(asking.message), router.clients.speakers
   for number, params in enumerate(_visits(message)):
    asked = params
    if server:
-    asked = attributed("elicitation/create", Json(params), server, several)
+    asked = speakers.asked("elicitation/create", Json(params), server)
    self.asked[-1 - number] = "elicitation/create", _modern_params(asked)
   if self.asked:
    self._suspend()
@@ -4679,10 +5347,116 @@ def _with_each(text, member, change):
  same = new == [part for _, part in found]
  return text if same else Json(text).owned({member: f"[{','.join(new)}]"}).text
 """,
+    "plan.face": r"""
+import json
+from ..messages.jsontext import parse
+from ..plan.names import own_portable_names
+from ..start.greeting import OwnWords, newest_version, own_rows
+INSTRUCTIONS_LIMIT = 2000
+
+class UnknownServer(Exception):
+ pass
+
+def served(plan, names):
+ for name in names:
+  if name not in plan.servers:
+   raise UnknownServer(f"--as: {_unknown(plan, name)}")
+ return of_servers(plan.narrowed(asked=tuple(dict.fromkeys(names)))) if names else plan
+
+def _unknown(plan, name):
+ if name in plan.failed:
+  return f"server '{name}' was left out when this was compiled, because it failed"
+ from difflib import get_close_matches
+ near = get_close_matches(name, [*plan.servers], 1)
+ has = f"did you mean '{near[0]}'?" if near else f"it has {', '.join(plan.servers)}"
+ return f"there is no server '{name}'; {has}"
+
+def of_servers(plan):
+ names = plan.asked
+ if not names:
+  return plan
+ known = [name for name in plan.servers if name in names]
+ part = plan.narrowed(
+  servers={name: plan.servers[name] for name in known},
+  children={name: plan.children[name] for name in known},
+  subtools={},
+  routes={
+   kind: {exposed: route for exposed, route in routes.items() if route[0] in known}
+   for kind, routes in plan.routes.items()
+  },
+ )
+ if len(names) == 1:
+  return _as_itself(part, names[0])
+ own = {name: _own_words(plan, name) for name in known}
+ return part.narrowed(
+  capabilities=_shared(plan.capabilities, [parse(one.capabilities) for one in own.values()]),
+  modern_capabilities=_shared(
+   plan.modern_capabilities, [parse(one.modern_capabilities) for one in own.values()]
+  ),
+  instructions=merged_instructions({name: one.instructions for name, one in own.items()}),
+ )
+
+def _as_itself(part, name):
+ if name not in part.servers:
+  return part.narrowed(
+   name=name, capabilities="{}", modern_capabilities="{}", instructions=""
+  )
+ own = _own_words(part, name)
+ return part.narrowed(
+  name=name,
+  face=name,
+  newest=newest_version(part.children[name]),
+  identity=own.info,
+  capabilities=own.capabilities,
+  modern_capabilities=own.modern_capabilities,
+  instructions=own.instructions,
+  routes={kind: _own_routes(part, name, kind) for kind in part.routes},
+ )
+
+def _own_words(plan, name):
+ return OwnWords(plan.snapshot[name]["server"])
+
+def _own_routes(part, name, kind):
+ listed = {exposed: row for exposed, (_, *row) in part.routes[kind].items()}
+ uris = part.own_uris.get(name, {}).get(kind)
+ rows = own_rows(name, part.options.separator, listed, uris)
+ portable = own_portable_names([exposed for exposed, row in rows.items() if len(row) > 1])
+ return {
+  exposed: (name, row[0], portable[exposed]) if len(row) > 1 else (name, *row)
+  for exposed, row in rows.items()
+ }
+
+def _shared(whole, declared):
+ kept = {
+  name: value
+  for name, value in parse(whole).items()
+  if name == "tools" or any(name in own for own in declared)
+ }
+ if "extensions" in kept:
+  of_any = {name for own in declared for name in own.get("extensions", ())}
+  kept["extensions"] = {n: v for n, v in kept["extensions"].items() if n in of_any}
+ resources = [own.get("resources") for own in declared]
+ if not any(type(one) is dict and one.get("subscribe") is True for one in resources):
+  kept.get("resources", {}).pop("subscribe", None)
+ return json.dumps(kept, separators=(",", ":"))
+
+def merged_instructions(said):
+ words = {server: text.strip() for server, text in said.items() if text.strip()}
+ if not words:
+  return ""
+ head = "What each server behind this proxy says, by its own names for its tools:"
+ share = (INSTRUCTIONS_LIMIT - len(head)) // len(words)
+ return "\n\n".join([head, *(_section(*pair, share) for pair in words.items())])
+
+def _section(server, words, share):
+ text = f"# {server}\n{words}"
+ return text if len(text) <= share - 2 else text[: share - 3].rstrip() + "…"
+""",
     "plan.names": r"""
+from ..start.digest import sha256_of
+from ..start.greeting import PORTABLE, is_portable
 PORTABLE_LIMIT = 50
 _HASH_LENGTHS = (6, 12, 32)
-_PORTABLE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 
 def exposed_name(server, tool, row, separator):
  renamed = row.get("rename", {}).get(tool)
@@ -4699,6 +5473,11 @@ def portable_names(exposed):
    if count[short] > 1 or is_exposed or not 0 < len(short) <= PORTABLE_LIMIT:
     names[name] = _hashed(name, length)
  return names
+
+def own_portable_names(names):
+ names = [*names]
+ cleaned = portable_names(names)
+ return {name: name if is_portable(name) else cleaned[name] for name in names}
 
 def prefix_of(name, servers, separator):
  known = prefixes(servers, separator)
@@ -4719,17 +5498,21 @@ def name_new(
   owners[other.exposed] = owners[other.portable] = other.server, other.original
  for exposed, route in catalogue.routes.items():
   owners[exposed] = owners[route[2]] = route[0], route[1]
- is_anothers = _anothers_prefix(server, row, catalogue.servers, options)
+ others = () if server == catalogue.face else catalogue.servers
+ is_anothers = _anothers_prefix(server, row, others, options)
  named = []
  for item in items:
-  if options.names != "bare":
+  if server == catalogue.face:
+   item.exposed = row.get("rename", {}).get(item.original, item.original)
+  elif options.names != "bare":
    item.exposed = exposed_name(server, item.original, row, options.separator)
   owner = server, item.original
   if owners.get(item.exposed, owner) == owner and is_anothers(item.exposed):
    item.exposed = hashed_name(item.exposed)
   if owners.setdefault(item.exposed, owner) == owner:
    named.append(item)
- portable = portable_names([*owners])
+ spell = own_portable_names if server == catalogue.face else portable_names
+ portable = spell([*owners])
  for item in named:
   item.portable = portable[item.exposed]
   if item.portable != item.exposed and is_anothers(item.portable):
@@ -4746,24 +5529,24 @@ def _anothers_prefix(
  return is_anothers
 
 def _sanitized(name):
- text = "".join([char if char in _PORTABLE else "_" for char in name])
+ text = "".join([char if char in PORTABLE else "_" for char in name])
  while "__" in text:
   text = text.replace("__", "_")
  return text.strip("_")
 
 def _hashed(name, length):
- from hashlib import sha256
- mark = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:length]
+ mark = sha256_of(name)[:length]
  return f"{_sanitized(name)[: PORTABLE_LIMIT - length - 1].rstrip('_-') or 'tool'}_{mark}"
 """,
     "plan.plan": r"""
 from ..messages.jsontext import obj, parse
 from ..messages.protocol import SERVER_KEY, SKILLS_EXTENSION
-from ..start.greeting import version_of
+from ..start.greeting import LEGACY_VERSIONS, version_of
 from ..start.values import quote
 PLAIN = ("name", "compiler", "config")
 
 class Options:
+ accept = ()
  http = None
  def __init__(self, given):
   self.__dict__.update(given)
@@ -4792,6 +5575,11 @@ class Plan:
   self.approval = parse(tables.get("approval", "{}"))
   self.profiles = tables.get("profiles", "")
   self.whole = self
+  self.asked = ()
+  self.face = ""
+  self.identity = ""
+  self.newest = LEGACY_VERSIONS[0]
+  self.own_uris = parse(tables.get("own_uris", "{}"))
   self.overlays = tables.get("overlays", "")
  @property
  def needs(self):
@@ -4802,7 +5590,7 @@ class Plan:
   return [name for name, facts in extended if SKILLS_EXTENSION in facts.get("extensions", ())]
  @property
  def info(self):
-  return obj(name=quote(self.name), version=quote(self.version))
+  return self.identity or obj(name=quote(self.name), version=quote(self.version))
  @property
  def signature(self):
   return obj({SERVER_KEY: self.info})
@@ -5688,7 +6476,9 @@ def _completed(answer):
  return answer
 
 class Completions:
- def __init__(self, names, resources, dispatch):
+ def __init__(
+  self, face, names, resources, dispatch):
+  self._kind = Call if face else CompletionCall
   self._names = names
   self._resources = resources
   self._dispatch = dispatch
@@ -5708,7 +6498,7 @@ class Completions:
    self._dispatch.deny(client, message, INVALID_PARAMS, fault)
    return
   if children:
-   call = CompletionCall(client, message, named, path, own)
+   call = self._kind(client, message, named, path, own)
    self._dispatch.send(call, children)
   else:
    self._dispatch.deny(client, message, INVALID_PARAMS, f"Nothing to complete: {named}")
@@ -5803,9 +6593,10 @@ class Core:
  def child_up(self, child, masks={}):
   if child.era == MODERN:
    from ..modern.child import ModernChildPort
-   plan, several = self.router.plan, len(self.children) > 1
+   router = self.router
    tool = partial(self.schema_of, child)
-   port = ModernChildPort(child.connection, plan.info, tool, several=several)
+   info, speakers = router.plan.whole.info, router.clients.speakers
+   port = ModernChildPort(child.connection, info, speakers, tool)
    child.up(port, masks)
   else:
    child.up(None, masks)
@@ -6053,7 +6844,9 @@ def _tells_of_resources(child):
 """,
     "routing.router": r"""
 from ..clients.client import Clients
-from ..lists.catalogue import TOOLS, Item, Kind
+from ..clients.speakers import Speakers
+from ..lists.catalogue import PROMPTS, TOOLS, Item, Kind
+from ..lists.listing import is_hidden
 from ..lists.uris import UriOwners
 from ..messages.jsontext import obj
 from ..messages.message import error, failure, result
@@ -6144,10 +6937,18 @@ class NameRouting:
   elif items:
    meant = " or ".join([getattr(item, client.spelling) for item in items])
    self._deny(client, message, f"{_unknown(kind)}: {name}; say {meant}")
+  elif self._is_asked_as_itself(kind, name):
+   call = Call(client, message, name, ("name",), name)
+   self._dispatch.send(call, [self._children[self._plan.face]])
   elif kind is TOOLS:
    self._call_unknown(client, message, name)
   else:
    self._deny(client, message, f"{_unknown(kind)}: {name}")
+ def _is_asked_as_itself(self, kind, name):
+  face = self._plan.face
+  if not face or self._options.on_drift != "live":
+   return False
+  return not is_hidden(kind, name, self._plan.servers[face])
  def _call_listed(self, client, message, kind, item):
   name = item.exposed
   if self._catalogues[kind.name].find(name) is not None:
@@ -6180,10 +6981,12 @@ class NameRouting:
  def _call_unknown(self, client, message, name):
   separator = self._options.separator
   server = prefix_of(name, self._children, separator)
-  if server is None and self._options.names != "bare" and separator not in name:
+  prefixed = self._options.names != "bare" and not self._plan.face
+  if server is None and prefixed and separator not in name:
    self._dispatch.refuse(client, message, tool_of_nobody(name))
    return
-  child = self._dispatch.serving(client, server) if server is not None else None
+  named = None if self._plan.face else server
+  child = self._dispatch.serving(client, named) if named is not None else None
   live = self._options.on_drift == "live"
   if child is None or not live or child.lifecycle.is_down_for_good:
    self._dispatch.refuse(client, message, tool_not_found(name))
@@ -6196,6 +6999,8 @@ class NameRouting:
   return items[0].server if len(items) == 1 else ""
  def prompt(self, name):
   items = self.named("prompts", name)
+  if not items and self._is_asked_as_itself(PROMPTS, name):
+   return name, name, [self._children[self._plan.face]]
   if len(items) != 1:
    return name, name, []
   [item] = items
@@ -6218,7 +7023,8 @@ class Router:
   self.answers = answers
   self.plan = answers.plan
   self.effects = effects
-  self.clients = Clients("logging" in answers.declared)
+  speakers = Speakers(named=not self.plan.face, several=len(self.plan.servers) > 1)
+  self.clients = Clients("logging" in answers.declared, speakers)
   self._origins = UriOwners(answers.has_addresses, answers.addresses)
   self.servers = {
    name: Instances(name, answers, effects, self.clients, self._origins)
@@ -6228,7 +7034,7 @@ class Router:
   self._dispatch = dispatching(self.servers)
   self.names = NameRouting(self.plan, answers.catalogues, self.children, self._dispatch)
   self.resources = ResourceRouting(answers, self.children, self._origins, self._dispatch)
-  self._completions = Completions(self.names, self.resources, self._dispatch)
+  self._completions = Completions(self.plan.face, self.names, self.resources, self._dispatch)
  def instances(self):
   return [child for instances in self.servers.values() for child in instances]
  def admit(self):
@@ -6759,9 +7565,8 @@ class Child:
   self.connection = Connection(self, self, self.row, plan.options, effects)
   self.lifecycle = Lifecycle(self.connection, plan, era, audience)
   self._loss_said = False
-  several = len(plan.servers) > 1
   self.requests = ServerRequests(
-   self.connection, self.lifecycle, clients, instances, self._send_on, several=several
+   self.connection, self.lifecycle, clients, instances, self._send_on
   )
   self.lists = Lists(self._catalogues, self.connection, self.lifecycle, clients, instances)
   self.calls = CallQueue(self, self._catalogues, origins, instances)
@@ -7429,7 +8234,7 @@ class Lifecycle:
   if self.client is not None:
    version = min(version, self.client.version)
    able, info = self.client.relayed(), self.client.info
-  return handshake(version, able, info or self._plan.info)
+  return handshake(version, able, info or self._plan.whole.info)
  def ready(self, answer):
   said = answer.value("result")
   self.enter(READY)
@@ -7517,7 +8322,7 @@ def _other(era):
 """,
     "servers.lists": r"""
 from ..lists.catalogue import KINDS, TOOLS
-from ..lists.differences import Difference, differs, drift, drift_text
+from ..lists.differences import Difference, classes, differs, drift, drift_text
 from ..lists.listing import Listing, listed
 from ..messages.jsontext import Malformed
 from ..messages.protocol import METHOD_NOT_FOUND, MODERN, PAGES
@@ -7569,9 +8374,11 @@ class Reading:
    known = self._catalogue.recorded(self.listing.server)
    recorded = {item.original: item for item in known}
    for item in self.listing.items:
-    if item.original in recorded:
-     old = recorded[item.original]
+    old = recorded.get(item.original)
+    if old is not None:
      item.compared = old, differs(old, item)
+    if item.compared is None or item.compared[1]:
+     item.classes = classes(old, item)
 
 class ListReader:
  def __init__(
@@ -7589,6 +8396,7 @@ class ListReader:
   self._effects = connection.effects
   self._policy = connection.options.on_drift
   self._guarded = connection.options.is_guarded
+  self._accepted = frozenset(connection.options.accept)
   self._lifecycle = lifecycle
   self._clients = clients
   self._instances = instances
@@ -7597,6 +8405,7 @@ class ListReader:
  def clear(self):
   self.compared = False
   self.drift = ""
+  self.changes = {}
   self.withheld = Withheld(self._catalogue, self._server, {})
   self.give_up_at = FOREVER
   self._reading = None
@@ -7717,8 +8526,9 @@ class ListReader:
   if self._policy == "live":
    self._serve(items)
   elif self._guarded:
-   how = dict.fromkeys(difference.added, "is new")
-   how.update(dict.fromkeys(difference.changed, "changed"))
+   refused = self._refused(difference)
+   how = {name: "is new" for name in difference.added if name in refused}
+   how.update({name: "changed" for name in difference.changed if name in refused})
    what, since = f"has a {self.kind.name[:-1]}", "since this proxy was compiled"
    reasons = {
     item: f"{what} '{item.original}' that {how[item.original]} {since}"
@@ -7726,9 +8536,16 @@ class ListReader:
     if item.original in how
    }
    self.withheld = Withheld(self._catalogue, self._server, reasons)
-   gone = {*difference.changed, *difference.removed}
    recorded = self._catalogue.recorded(self._server)
-   self._serve([item for item in recorded if item.original not in gone])
+   known = [item.original for item in recorded if item.original not in difference.removed]
+   served = {item.original: item for item in recorded}
+   served.update({name: difference.new[name] for name in difference.changed})
+   served.update({name: difference.new[name] for name in difference.added})
+   names = [name for name in (*known, *difference.added) if name not in refused]
+   self._serve([served[name] for name in names])
+ def _refused(self, difference):
+  names = [*difference.added, *difference.changed]
+  return {name for name in names if not self._accepted.issuperset(difference.classes(name))}
  def _serve(self, items):
   if not self._instances.shares(self._connection.child):
    return
@@ -7742,7 +8559,7 @@ class ListReader:
     self._pause = 0.0
    self._served_at = now
  def _report(self, difference):
-  self.drift = ""
+  self.drift, self.changes = "", difference.all_classes()
   if difference:
    self.drift = drift_text(difference)
   if self._drift_at_start is None:
@@ -7753,7 +8570,18 @@ class ListReader:
   what = "" if self.kind is TOOLS else f" {self.kind.name}"
   how = f"differs from its snapshot:{what} {self.drift}"
   advice = ", recompile to review it" if self.drift == self._drift_at_start else ""
-  self._say(self.kind.name, f"{how}; {_DOES[self._policy]}{advice}")
+  text = f"{how}; {self._does(difference)}{advice}"
+  if text != self._said.get(self.kind.name):
+   self._clients.warn(self._server, f"server '{self._server}' {text}")
+  self._say(self.kind.name, text)
+ def _does(self, difference):
+  if not (self._guarded and self._accepted):
+   return _DOES[self._policy]
+  refused = self._refused(difference)
+  accepted = ", ".join(sorted(self._accepted))
+  if not refused:
+   return f"it is served, as {accepted} is accepted"
+  return f"what differs is withheld, but for what is {accepted} alone"
  def _say(self, about, text):
   if text and text != self._said.get(about):
    self._connection.say(text)
@@ -7800,7 +8628,7 @@ class Lists:
   return next((reason for reason in reasons if reason is not None), None)
 """,
     "servers.open_requests": r"""
-from ..messages.jsontext import Json, members, obj, parse
+from ..messages.jsontext import Json, parse
 from ..messages.message import error, notification, request
 from ..messages.protocol import (
  CANCELLED,
@@ -7808,12 +8636,9 @@ from ..messages.protocol import (
  INVALID_PARAMS,
  METHOD_NOT_FOUND,
  PROGRESS,
- SERVER_MARK,
 )
 from ..servers.effects import FOREVER
-from ..start.values import quote
 ANSWER_SECONDS = 60.0
-_CHECKED = ("message", "mode", "tools")
 
 class ServerRequest:
  __slots__ = ("client", "deadline", "message", "number", "token")
@@ -7831,21 +8656,19 @@ class OpenRequests:
   connection,
   lifecycle,
   send_on,
-  *,
-  several,
+  speakers,
  ):
   self._connection = connection
   self._lifecycle = lifecycle
   self._send_on = send_on
-  self._several = several
+  self._speakers = speakers
   self.pending = []
  def ask(self, client, message):
   asked = ServerRequest(client, message)
   self.pending.append(asked)
   token = {"progressToken": str(asked.number)} if asked.token else {}
-  method, name = message.method or "", self._connection.name
-  params = attributed(method, message.json("params"), name, self._several, token)
-  client.deliver(request(asked.number, method, params))
+  params = self._speakers.request(message, self._connection.name, token)
+  client.deliver(request(asked.number, message.method or "", params))
  def limit(self, requests, now):
   for asked in requests:
    if asked.deadline == FOREVER:
@@ -7925,34 +8748,6 @@ def inability(client, message):
  if method == "sampling/createMessage" and "tools" in params and "tools" not in declared:
   return error(INVALID_PARAMS, "The client has no tools for sampling")
  return ""
-
-def attributed(
- method, params, server, several, token={}
-):
- meta = Json(params.part("_meta") if type(params.value.get("_meta")) is dict else "{}")
- add = {"_meta": meta.owned({**token, SERVER_MARK: quote(server)}).text}
- message = params.value.get("message")
- if several and method == "elicitation/create" and type(message) is str:
-  add["message"] = quote(f"[{server}] {message}")
- return params.owned(add, _CHECKED).text
-
-def attributed_input(result, server, several):
- if type(result.value.get("inputRequests")) is not dict:
-  return result.text
- text = result.part("inputRequests")
- requests = {
-  key: _attributed_entry(entry, Json(text[begin:stop]), server, several)
-  for key, (entry, begin, stop) in members(text)[0].items()
- }
- return result.owned({"inputRequests": obj(requests)}).text
-
-def _attributed_entry(value, entry, server, several):
- method = value.get("method") if type(value) is dict else None
- if type(method) is not str or type(value.get("params", {})) is not dict:
-  return entry.text
- asked = Json(entry.part("params") or "{}")
- params = attributed(method, asked, server, several)
- return entry.owned({"params": params}, ("method",)).text
 """,
     "servers.server_requests": r"""
 from collections import Counter
@@ -7995,14 +8790,12 @@ class ServerRequests:
   clients,
   instances,
   send_on,
-  *,
-  several,
  ):
   self._connection = connection
   self._lifecycle = lifecycle
   self._clients = clients
   self._instances = instances
-  self.open = OpenRequests(connection, lifecycle, send_on, several=several)
+  self.open = OpenRequests(connection, lifecycle, send_on, clients.speakers)
   self.held = []
   self.deferred = DeferredRequests(lifecycle, clients)
   self.first_calls = FirstCalls()
@@ -8703,6 +9496,7 @@ import os
 import sys
 from ..launch.platforms import own_folder
 from ..messages.printable import where
+from ..plan.face import served
 from ..plan.plan import PLAIN, Plan, unreadable
 from ..start.handover import LOG_DIRECTORY
 from ..stdio.standard import open_standard_files, print_error
@@ -8714,11 +9508,13 @@ def run(tables, file, handover):
  open_standard_files()
  try:
   plan = Plan(tables)
-  if len(sys.argv) > 1 or os.environ.get(LOG_DIRECTORY):
+  face = handover.face
+  is_plain = not face or face in plan.servers
+  if face is None or not is_plain or os.environ.get(LOG_DIRECTORY):
    from ..tool.commands import run_command
    status = run_command(plan, folder, sys.argv[1:], handover)
   else:
-   status = Stdio(plan, folder).run(handover)
+   status = Stdio(served(plan, [face] if face else []), folder).run(handover)
  except OSError as problem:
   print_error(f"{file}: {problem.strerror or type(problem).__name__}")
   status = INPUT_UNREADABLE
@@ -8830,7 +9626,8 @@ class Stdio:
   if handover.unwritten:
    self.writer.send(handover.unwritten)
   if handover.initialize_line:
-   self.client.introduce(read_message(decode(handover.initialize_line)))
+   hello = read_message(decode(handover.initialize_line))
+   self.client.introduce(hello, self.answers.plan.newest)
   if handover.initialized:
    self.client.shake_hands()
    if not handover.unprocessed and self._wants_servers():
@@ -8967,13 +9764,14 @@ import os
 import threading
 from functools import partial
 from ..launch.launch import Launches
-from ..launch.nesting import data_digest, with_identity
+from ..launch.nesting import with_identity
 from ..messages.printable import where
 from ..processes.process import Process
 from ..processes.reasons import start_failure
 from ..processes.spawning import spawn
 from ..processes.threads import join, start_thread
 from ..servers.lifecycle import STARTING
+from ..start.digest import data_digest
 from ..start.embedded import SPARE
 
 class Supervisor:
@@ -9400,7 +10198,11 @@ def _error_lines(plan, name, known, error):
  server, sign, _ = name.partition(plan.options.separator)
  if server in plan.failed:
   yield f"server '{server}' was left out when this was compiled, because it failed"
- elif sign and not any(name.startswith(f"{known}{sign}") for known in plan.servers):
+ elif (
+  sign
+  and not plan.face
+  and not any(name.startswith(f"{known}{sign}") for known in plan.servers)
+ ):
   yield f"there is no server '{server}'; it has {', '.join(plan.servers)}"
  near = suggestion(name, list(plan.routes["tools"]))
  if near:
@@ -9515,6 +10317,14 @@ import os
 import signal
 from ..clients.profiles import narrowed, profile_names
 from ..launch.approval import NotApproved, signer_of
+from ..plan.face import UnknownServer, served
+from ..start.digest import (
+ DIGEST,
+ LEAST_DIGITS,
+ data_digest,
+ entry_digest,
+ is_digest,
+)
 from ..start.handover import ENDING, LOG_DIRECTORY, LOG_LEVEL
 from ..stdio.log_file import is_debug, open_log_at, path_in
 from ..stdio.standard import print_error
@@ -9532,6 +10342,10 @@ from ..tool.inspection import (
  variables,
 )
 from ..tool.printing import flush_output, print_json, print_lines, print_texts
+OTHER_DIGEST = (
+ "nothing was started: what was reviewed is {named}, and this file is {own} now; see what has"
+ " changed: mcpagg-compile --check --offline --against OLD -o FILE, or git log -p FILE"
+)
 NOT_MEANT = (
  "This is about the data, not the code below it: for that see mcpagg-compile --check --offline"
 )
@@ -9543,10 +10357,32 @@ STATUSES = (
 
 def run_command(plan, folder, arguments, handover):
  try:
-  status = _carry_out(plan, folder, _read(plan, arguments), handover)
+  words = _checked_digests(plan, arguments)
+  chosen = _read(plan, words)
+  status = _carry_out(_asked(plan, chosen), folder, chosen, handover)
  except SystemExit as left:
   status = left.code if isinstance(left.code, int) else 1
  return flush_output() or status
+
+def _checked_digests(plan, arguments):
+ named = [word for word in arguments if word.startswith(DIGEST)]
+ for word in named:
+  problem = ""
+  if not is_digest(word):
+   problem = f"{word!r} is no digest: write {LEAST_DIGITS} or more of its digits"
+  elif not data_digest(plan.tables).startswith(word):
+   problem = OTHER_DIGEST.format(named=word, own=entry_digest(plan.tables))
+  if problem:
+   print_error(f"{plan.name}: {problem}")
+   raise SystemExit(2)
+ return [word for word in arguments if word not in named]
+
+def _asked(plan, chosen):
+ try:
+  return served(plan, chosen.servers)
+ except UnknownServer as problem:
+  print_error(f"{plan.name}: {problem}")
+  raise SystemExit(2) from None
 
 def _read(plan, arguments):
  print_lines([])
@@ -9559,13 +10395,15 @@ def _read(plan, arguments):
 def argument_parser(plan):
  parser = argparse.ArgumentParser(
   description=f"{plan.name}: an MCP server over standard input and output. "
-  "Without arguments, or with --names, --profile or --log alone, it serves.",
+  "Without arguments, or with --as, --names, --profile or --log alone, it serves. Any command"
+  f" may have a DIGEST behind it, {DIGEST}…: a file whose data are others does nothing then.",
   epilog=STATUSES,
  )
  asked = parser.add_mutually_exclusive_group()
  add = asked.add_argument
  add("--list", action="store_true", help="list what it offers")
  add("--env", action="store_true", help="list the variables that it needs")
+ add("--digest", action="store_true", help="print the digest that an entry may name: see DIGEST")
  add("--verify", metavar="SIGNERS", help="has one of these allowed signers approved it?")
  add("--check", action="store_true", help="start all servers; are they as when compiled?")
  add(
@@ -9576,6 +10414,8 @@ def argument_parser(plan):
  )
  add("--log", metavar="FILE", help="serve, and log what becomes of servers")
  add = parser.add_argument
+ about = "this server alone, as itself; repeated: these alone, as one proxy"
+ add("--as", dest="servers", metavar="NAME", action="append", default=[], help=about)
  add("--http", action="store_true", help="serve many clients over HTTP")
  add("--host", help="http: the address to listen on; default 127.0.0.1")
  add("--port", help="http: its port, 0 for any that is free; default 3006")
@@ -9593,7 +10433,7 @@ def argument_parser(plan):
  return parser
 
 def _contradiction(plan, chosen):
- looks = bool(chosen.env or chosen.check or chosen.verify or chosen.call)
+ looks = bool(chosen.env or chosen.check or chosen.verify or chosen.call or chosen.digest)
  prints_json = chosen.list or chosen.env or chosen.check
  logs = chosen.log or os.environ.get(LOG_DIRECTORY)
  addressed = chosen.host or chosen.port or chosen.path
@@ -9613,6 +10453,8 @@ def _contradiction(plan, chosen):
  return next((problem for is_broken, problem in rules if is_broken), "")
 
 def _carry_out(plan, folder, chosen, handover):
+ if chosen.digest:
+  return print_lines([entry_digest(plan.tables)])
  if chosen.verify:
   return verify_approval(plan, chosen.verify)
  if chosen.names:
@@ -9955,6 +10797,11 @@ def _health(child, engine):
   "reason": engine.shown(lifecycle.reason) or None,
   "protocol": engine.shown(lifecycle.protocol) or None,
   "drift": {name: text for name, text in drift.items() if text},
+  "changes": {
+   reader.kind.name: {engine.shown(name): found for name, found in reader.changes.items()}
+   for reader in child.lists
+   if reader.changes
+  },
   "started_in": round(lifecycle.ready_at - lifecycle.starting_at, 3) if started else None,
  }
 """,
@@ -10072,7 +10919,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_7755dc92", RUNTIME, globals())
+embed("_mcpagg_8b3cca62", RUNTIME, globals())
 
 PLAN = {
     "name": "mcp",

@@ -22,7 +22,6 @@ from mcpagg_runtime.messages.protocol import (
     MODERN,
     MODERN_VERSION,
     RESOURCE_UPDATED,
-    TASKS,
     UNSUPPORTED_VERSION,
     VERSION_KEY,
 )
@@ -30,6 +29,7 @@ from mcpagg_runtime.plan.uri_templates import is_within
 from mcpagg_runtime.start.greeting import (
     LEGACY_VERSIONS,
     RELAYED,
+    TASKS,
     negotiated_version,
     spelling_for,
 )
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
+    from mcpagg_runtime.clients.speakers import Speakers
     from mcpagg_runtime.lists.catalogue import Catalogue
-    from mcpagg_runtime.messages.jsontext import Json
 
     Member = tuple[Any, int, int]
 
@@ -115,9 +115,12 @@ class Client:
         self.initialized = True
         self.starter = self
 
-    def introduce(self, message: Message) -> None:
-        """Note what the client says about itself in its `initialize`."""
-        self.version = negotiated_version(message.params.get("protocolVersion"))
+    def introduce(self, message: Message, newest: str = LEGACY_VERSIONS[0]) -> None:
+        """Note what the client says about itself in its `initialize`.
+
+        `newest` is the newest version with a handshake that it is spoken to in.
+        """
+        self.version = negotiated_version(message.params.get("protocolVersion"), newest)
         text = message.params_text
         given, _ = members(text)
         self._present(text, given.get("clientInfo"), given.get("capabilities"))
@@ -247,7 +250,8 @@ def _fault(meta: Mapping[str, Any]) -> str:
 class Clients:
     """Who is connected, and which notifications they get outside of their calls."""
 
-    def __init__(self, logs: bool) -> None:
+    def __init__(self, logs: bool, speakers: Speakers) -> None:
+        self.speakers = speakers
         self.level = ""
         """The log level that children are asked for, "" for none."""
         self._logs = logs
@@ -300,6 +304,22 @@ class Clients:
                 announced.add(catalogue.kind.announcement)
                 self.list_changed(catalogue, server, [item.original for item in served])
 
+    def warn(self, server: str, text: str) -> None:
+        """Log a warning of ours about a server, with the clients that take log messages.
+
+        A modern client takes some in its requests alone.
+        """
+        if not self._logs:
+            return
+        params = obj(level=quote("warning"), logger=quote(server), data=quote(text))
+        reached = set()
+        for client in self:
+            takes = bool(client.level) if client.is_modern else client.initialized
+            is_loud = takes and _is_loud("warning", client.level)
+            if is_loud and client.connection not in reached:
+                reached.add(client.connection)
+                client.deliver(notification(LOG_MESSAGE, params))
+
     def pass_on(
         self,
         server: str,
@@ -318,7 +338,7 @@ class Clients:
         """
         method, params = message.method or "", message.raw("params")
         if method == LOG_MESSAGE:
-            params = attributed_log(message.json("params"), server)
+            params = self.speakers.log(message, server)
         uri = message.params.get("uri")
         if method == RESOURCE_UPDATED and type(uri) is str:
             known = exposed(uri, server)
@@ -355,10 +375,3 @@ def _watches(client: Client, server: str, uri: Any) -> bool:
 def _is_loud(level: object, threshold: str) -> bool:
     """Whether a log message is to reach who asked for `threshold`, "" for all of them."""
     return level not in LEVELS or not threshold or LEVELS.index(level) >= LEVELS.index(threshold)
-
-
-def attributed_log(params: Json, server: str) -> str:
-    """Return the params of a log message whose logger is `server`, or `server/logger`."""
-    logger = params.value.get("logger")
-    named = f"{server}/{logger}" if type(logger) is str and logger else server
-    return params.owned({"logger": quote(named)}).text

@@ -79,10 +79,11 @@ class Item:
 
     `original` is its name, or URI, at its child. `exposed` and `portable` are the names that it is
     listed under; `head` and `tail` its JSON text before and behind the name. `compared` is the item
-    of the snapshot that it was compared with, and whether it differs.
+    of the snapshot that it was compared with, and whether it differs; `classes` are those of what
+    has changed since then, [] for what is the same, or not known yet.
     """
 
-    __slots__ = ("compared", "exposed", "head", "original", "portable", "server", "tail")
+    __slots__ = ("classes", "compared", "exposed", "head", "original", "portable", "server", "tail")
 
     def __init__(self, server: str, original: str, name: str, head: str, tail: str) -> None:
         self.server = server
@@ -92,6 +93,7 @@ class Item:
         self.head = head
         self.tail = tail
         self.compared: tuple[Item, bool] | None = None
+        self.classes: list[str] = []
 
     def listed(self, name: str) -> str:
         """Return the JSON text of the item under `name`."""
@@ -115,6 +117,8 @@ class Catalogue:
         """`outages` are the servers that are down, whose items are not listed."""
         facts = plan.children if kind is TOOLS else {}
         self.kind = kind
+        self.face = plan.face
+        """The server that is served as itself, "" for none."""
         self.servers = (*plan.servers, *([""] if plan.subtools else []))
         self.routes = plan.routes[kind.name]
         """The routing table.
@@ -214,6 +218,16 @@ class Catalogue:
         """
         return LEGACY_ONLY if server in self._modern else ()
 
+    @property
+    def has_two_spellings(self) -> bool:
+        """Whether an item has another portable name than the exposed one."""
+        items = [item for server in self.servers for item in self.served(server)]
+        return any(item.portable != item.exposed for item in items)
+
+    def shown(self, server: str) -> str:
+        """Return the server that is named beside its resources, "" for one as itself."""
+        return "" if server == self.face else server
+
     def served(self, server: str) -> list[Item]:
         """Return the items of a child that are served, whether it is down or not."""
         return self.live[server] if server in self.live else self.recorded(server)
@@ -225,7 +239,8 @@ class Catalogue:
             text = self._snapshot[server].get(kind.name, "[]")
             rows = self._rows.get(server, {})
             found = []
-            for own, names, head, tail in cut_list(text, kind.key, kind.label, server, rows):
+            shown = self.shown(server)
+            for own, names, head, tail in cut_list(text, kind.key, kind.label, shown, rows):
                 item = Item(server, own, names[0], head, tail)
                 item.portable = names[1]
                 found.append(item)

@@ -39,7 +39,6 @@ from mcpagg_runtime.messages.protocol import (
 from mcpagg_runtime.modern.rounds import Rounds
 from mcpagg_runtime.modern.subscriptions import Streams
 from mcpagg_runtime.servers.effects import FOREVER
-from mcpagg_runtime.servers.open_requests import attributed_input
 from mcpagg_runtime.servers.unmatched import FIRST_ID, AnsweredNotifications
 from mcpagg_runtime.start.values import quote
 
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mcpagg_runtime.clients.client import Client
+    from mcpagg_runtime.clients.speakers import Speakers
     from mcpagg_runtime.messages.message import Message
     from mcpagg_runtime.servers.calls import Call
     from mcpagg_runtime.servers.connection import Connection
@@ -65,20 +65,18 @@ class ModernChildPort:
         self,
         connection: Connection,
         about: str,
+        speakers: Speakers,
         tool: Callable[[str], str] = lambda name: "",
-        *,
-        several: bool = False,
     ) -> None:
         """`about` says who the proxy is, for clients that do not say who they are.
 
-        `tool` gives the JSON text of one of the child's tools, or ""; `several` says whether the
-        proxy has other children.
+        `tool` gives the JSON text of one of the child's tools, or "".
         """
         self.connection = connection
         self.events = connection.events
         self._about = about
         self._tool = tool
-        self._several = several
+        self._speakers = speakers
         self._effects = connection.effects
         self._send = partial(connection.effects.send, connection.child)
         self._asking, self._info = "{}", ""
@@ -241,9 +239,8 @@ class ModernChildPort:
         elif type(said) is not dict:
             message = self.failure(number, "answered with what is no result")
         elif said.get("resultType") == "input_required":
-            whole = message.members["result"]
-            text = attributed_input(whole, self.connection.name, self._several)
-            message = result(str(number), text)
+            name, whole = self.connection.name, message.members["result"]
+            message = result(str(number), self._speakers.required_input(whole, name))
         self.events.answered(number, message)
 
     def _ended(self, call: Call, sent: Message, message: Message) -> None:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.lists.differences import same
+from mcpagg_runtime.lists.values import same
 from mcpagg_runtime.messages.jsontext import Json, Malformed, edited, elements, obj, parse, place_of
 from mcpagg_runtime.messages.message import error, failure, request, result
 from mcpagg_runtime.messages.protocol import METHOD_NOT_FOUND, METHODS, OTHER, SERVER_MARK
 from mcpagg_runtime.servers.effects import FOREVER
-from mcpagg_runtime.servers.open_requests import attributed, inability
+from mcpagg_runtime.servers.open_requests import inability
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
@@ -68,11 +68,11 @@ class RequiredInput:
         asking, router = self.call.request, self.call.router
         if not _may_be_asked(asking) or not _visits_urls(asking):
             return False
-        server, several = router.names.server_of(asking.message), len(router.children) > 1
+        server, speakers = router.names.server_of(asking.message), router.clients.speakers
         for number, params in enumerate(_visits(message)):
             asked = params
             if server:
-                asked = attributed("elicitation/create", Json(params), server, several)
+                asked = speakers.asked("elicitation/create", Json(params), server)
             self.asked[-1 - number] = "elicitation/create", _modern_params(asked)
         if self.asked:
             self._suspend()

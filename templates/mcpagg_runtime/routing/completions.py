@@ -40,7 +40,11 @@ def _completed(answer: Message) -> Message:
 class Completions:
     """Finds the children that a request for completions is for."""
 
-    def __init__(self, names: NameRouting, resources: ResourceRouting, dispatch: Dispatch) -> None:
+    def __init__(
+        self, face: str, names: NameRouting, resources: ResourceRouting, dispatch: Dispatch
+    ) -> None:
+        """`face` is the server that is served as itself, which answers as it likes; "" for none."""
+        self._kind = Call if face else CompletionCall
         self._names = names
         self._resources = resources
         self._dispatch = dispatch
@@ -62,7 +66,7 @@ class Completions:
             self._dispatch.deny(client, message, INVALID_PARAMS, fault)
             return
         if children:
-            call = CompletionCall(client, message, named, path, own)
+            call = self._kind(client, message, named, path, own)
             self._dispatch.send(call, children)
         else:
             self._dispatch.deny(client, message, INVALID_PARAMS, f"Nothing to complete: {named}")

@@ -153,9 +153,10 @@ class Core:
         if child.era == MODERN:
             from mcpagg_runtime.modern.child import ModernChildPort
 
-            plan, several = self.router.plan, len(self.children) > 1
+            router = self.router
             tool = partial(self.schema_of, child)
-            port = ModernChildPort(child.connection, plan.info, tool, several=several)
+            info, speakers = router.plan.whole.info, router.clients.speakers
+            port = ModernChildPort(child.connection, info, speakers, tool)
             child.up(port, masks)
         else:
             child.up(None, masks)

@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.clients.client import Clients
-from mcpagg_runtime.lists.catalogue import TOOLS, Item, Kind
+from mcpagg_runtime.clients.speakers import Speakers
+from mcpagg_runtime.lists.catalogue import PROMPTS, TOOLS, Item, Kind
+from mcpagg_runtime.lists.listing import is_hidden
 from mcpagg_runtime.lists.uris import UriOwners
 from mcpagg_runtime.messages.jsontext import obj
 from mcpagg_runtime.messages.message import error, failure, result
@@ -148,10 +150,23 @@ class NameRouting:
         elif items:
             meant = " or ".join([getattr(item, client.spelling) for item in items])
             self._deny(client, message, f"{_unknown(kind)}: {name}; say {meant}")
+        elif self._is_asked_as_itself(kind, name):
+            call = Call(client, message, name, ("name",), name)
+            self._dispatch.send(call, [self._children[self._plan.face]])
         elif kind is TOOLS:
             self._call_unknown(client, message, name)
         else:
             self._deny(client, message, f"{_unknown(kind)}: {name}")
+
+    def _is_asked_as_itself(self, kind: Kind, name: str) -> bool:
+        """Whether a server as itself is asked for what it does not list: it has the better error.
+
+        Not for what the config hides, nor where what is served is what was compiled.
+        """
+        face = self._plan.face
+        if not face or self._options.on_drift != "live":
+            return False
+        return not is_hidden(kind, name, self._plan.servers[face])
 
     def _call_listed(self, client: Client, message: Message, kind: Kind, item: Item) -> None:
         """Route a call as if it had the listed name, which may be withheld, or gone."""
@@ -197,10 +212,12 @@ class NameRouting:
         """Refuse a name that the table lacks, unless its child may have got it since."""
         separator = self._options.separator
         server = prefix_of(name, self._children, separator)
-        if server is None and self._options.names != "bare" and separator not in name:
+        prefixed = self._options.names != "bare" and not self._plan.face
+        if server is None and prefixed and separator not in name:
             self._dispatch.refuse(client, message, tool_of_nobody(name))
             return
-        child = self._dispatch.serving(client, server) if server is not None else None
+        named = None if self._plan.face else server
+        child = self._dispatch.serving(client, named) if named is not None else None
         live = self._options.on_drift == "live"
         if child is None or not live or child.lifecycle.is_down_for_good:
             self._dispatch.refuse(client, message, tool_not_found(name))
@@ -217,6 +234,8 @@ class NameRouting:
     def prompt(self, name: str) -> tuple[str, str, list[Child]]:
         """Return a prompt's exposed name, its child's own, and that child; none if it has none."""
         items = self.named("prompts", name)
+        if not items and self._is_asked_as_itself(PROMPTS, name):
+            return name, name, [self._children[self._plan.face]]
         if len(items) != 1:
             return name, name, []
         [item] = items
@@ -251,7 +270,8 @@ class Router:
         self.answers = answers
         self.plan = answers.plan
         self.effects = effects
-        self.clients = Clients("logging" in answers.declared)
+        speakers = Speakers(named=not self.plan.face, several=len(self.plan.servers) > 1)
+        self.clients = Clients("logging" in answers.declared, speakers)
         self._origins = UriOwners(answers.has_addresses, answers.addresses)
         self.servers = {
             name: Instances(name, answers, effects, self.clients, self._origins)
@@ -262,7 +282,7 @@ class Router:
         self._dispatch = dispatching(self.servers)
         self.names = NameRouting(self.plan, answers.catalogues, self.children, self._dispatch)
         self.resources = ResourceRouting(answers, self.children, self._origins, self._dispatch)
-        self._completions = Completions(self.names, self.resources, self._dispatch)
+        self._completions = Completions(self.plan.face, self.names, self.resources, self._dispatch)
 
     def instances(self) -> list[Child]:
         """Return all instances of all servers."""

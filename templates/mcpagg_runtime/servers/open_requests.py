@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.messages.jsontext import Json, members, obj, parse
+from mcpagg_runtime.messages.jsontext import Json, parse
 from mcpagg_runtime.messages.message import error, notification, request
 from mcpagg_runtime.messages.protocol import (
     CANCELLED,
@@ -16,16 +16,14 @@ from mcpagg_runtime.messages.protocol import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     PROGRESS,
-    SERVER_MARK,
 )
 from mcpagg_runtime.servers.effects import FOREVER
-from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
+    from collections.abc import Callable
 
     from mcpagg_runtime.clients.client import Client, Clients
+    from mcpagg_runtime.clients.speakers import Speakers
     from mcpagg_runtime.messages.message import Message
     from mcpagg_runtime.servers.connection import Connection
     from mcpagg_runtime.servers.lifecycle import Lifecycle
@@ -33,10 +31,6 @@ if TYPE_CHECKING:
 # How long a client may take to answer from when a call of another one waits for the instance, and
 # how long a request waits until it is known whom it is for.
 ANSWER_SECONDS = 60.0
-
-
-# Of the params of a server's request, what is checked or written here.
-_CHECKED = ("message", "mode", "tools")
 
 
 class ServerRequest:
@@ -65,17 +59,13 @@ class OpenRequests:
         connection: Connection,
         lifecycle: Lifecycle,
         send_on: Callable[[], None],
-        *,
-        several: bool,
+        speakers: Speakers,
     ) -> None:
-        """`send_on` sends the calls that waited for a request to be closed.
-
-        `several`: the proxy has several servers, so a person must be shown which one asks.
-        """
+        """`send_on` sends the calls that waited for a request to be closed."""
         self._connection = connection
         self._lifecycle = lifecycle
         self._send_on = send_on
-        self._several = several
+        self._speakers = speakers
         self.pending: list[ServerRequest] = []
 
     def ask(self, client: Client, message: Message) -> None:
@@ -83,9 +73,8 @@ class OpenRequests:
         asked = ServerRequest(client, message)
         self.pending.append(asked)
         token = {"progressToken": str(asked.number)} if asked.token else {}
-        method, name = message.method or "", self._connection.name
-        params = attributed(method, message.json("params"), name, self._several, token)
-        client.deliver(request(asked.number, method, params))
+        params = self._speakers.request(message, self._connection.name, token)
+        client.deliver(request(asked.number, message.method or "", params))
 
     def limit(self, requests: list[ServerRequest], now: float) -> None:
         """Give clients so much time to answer, as calls of other ones wait from now on."""
@@ -201,40 +190,3 @@ def inability(client: Client, message: Message) -> str:
     if method == "sampling/createMessage" and "tools" in params and "tools" not in declared:
         return error(INVALID_PARAMS, "The client has no tools for sampling")
     return ""
-
-
-def attributed(
-    method: str, params: Json, server: str, several: bool, token: Mapping[str, str] = {}
-) -> str:
-    """Return the params of a server's request to a client with the server's name in `_meta`.
-
-    Where the proxy has `several`, what a person reads of an elicitation begins with the name, as
-    the names of resources do. `token` is the member of `_meta` with another progress token, if any.
-    """
-    meta = Json(params.part("_meta") if type(params.value.get("_meta")) is dict else "{}")
-    add = {"_meta": meta.owned({**token, SERVER_MARK: quote(server)}).text}
-    message = params.value.get("message")
-    if several and method == "elicitation/create" and type(message) is str:
-        add["message"] = quote(f"[{server}] {message}")
-    return params.owned(add, _CHECKED).text
-
-
-def attributed_input(result: Json, server: str, several: bool) -> str:
-    """Return a result that requires input with the requests for it attributed."""
-    if type(result.value.get("inputRequests")) is not dict:
-        return result.text
-    text = result.part("inputRequests")
-    requests = {
-        key: _attributed_entry(entry, Json(text[begin:stop]), server, several)
-        for key, (entry, begin, stop) in members(text)[0].items()
-    }
-    return result.owned({"inputRequests": obj(requests)}).text
-
-
-def _attributed_entry(value: Any, entry: Json, server: str, several: bool) -> str:
-    method = value.get("method") if type(value) is dict else None
-    if type(method) is not str or type(value.get("params", {})) is not dict:
-        return entry.text
-    asked = Json(entry.part("params") or "{}")
-    params = attributed(method, asked, server, several)
-    return entry.owned({"params": params}, ("method",)).text
