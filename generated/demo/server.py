@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:77c3572cdbdd203daa19f6b65252795e6b2b19f09ea69506d4441e5e54579568 (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
+#   runtime:  sha256:5d222f360af7d28b798c063858fc07816e09e225d7363918bec07f587a653fb6 (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
 
 import sys
 
@@ -515,7 +515,7 @@ def main(tables, file):
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_77c3572c.stdio.running import run
+    from _mcpagg_5d222f36.stdio.running import run
 
     run(tables, file, handover)
 
@@ -588,8 +588,8 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_77c3572c.plan.plan import Plan
-    from _mcpagg_77c3572c.tool.aggregator import aggregator_of
+    from _mcpagg_5d222f36.plan.plan import Plan
+    from _mcpagg_5d222f36.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -3820,7 +3820,7 @@ def _introduction(said):
 """,
     "modern.client": r"""
 from ..clients.client import ModernRequest
-from ..messages.jsontext import Json, obj
+from ..messages.jsontext import Json, obj, rivals
 from ..messages.message import Message, error, failure, is_id, result
 from ..messages.protocol import (
  CANCELLED,
@@ -3843,7 +3843,6 @@ from ..servers.calls import tool_not_found, tool_of_nobody
 from ..start.values import quote
 UNCACHED = {"ttlMs": "0", "cacheScope": '"private"'}
 _OURS = ("resultType", "inputRequests", "requestState", "_meta", *UNCACHED)
-_FOLDED = frozenset(map(str.casefold, _OURS))
 
 class PendingCall(ModernRequest):
  def __init__(self, edge, client, message):
@@ -4051,8 +4050,7 @@ def completed(said, info, method):
   add["_meta"] = obj({SERVER_KEY: info})
  elif SERVER_KEY not in meta:
   add["_meta"] = Json(said.part("_meta")).owned({SERVER_KEY: info}).text
- others = [name for name in value if name not in _OURS and name.casefold() in _FOLDED]
- return said.owned(add, _OURS) if add or others else said
+ return said.owned(add, _OURS) if add or rivals(value, _OURS) else said
 """,
     "modern.retries": r"""
 from ..lists.differences import same
@@ -10039,7 +10037,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_77c3572c", RUNTIME, globals())
+embed("_mcpagg_5d222f36", RUNTIME, globals())
 
 PLAN = {
     "name": "mcp",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.clients.client import ModernRequest
-from mcpagg_runtime.messages.jsontext import Json, obj
+from mcpagg_runtime.messages.jsontext import Json, obj, rivals
 from mcpagg_runtime.messages.message import Message, error, failure, is_id, result
 from mcpagg_runtime.messages.protocol import (
     CANCELLED,
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 UNCACHED = {"ttlMs": "0", "cacheScope": '"private"'}
 # What is ours to say, or to see, in a result: whether it asks something, and how long it keeps.
 _OURS = ("resultType", "inputRequests", "requestState", "_meta", *UNCACHED)
-_FOLDED = frozenset(map(str.casefold, _OURS))
 
 
 class PendingCall(ModernRequest):
@@ -311,5 +310,4 @@ def completed(said: Json, info: str, method: str) -> Json:
         add["_meta"] = obj({SERVER_KEY: info})
     elif SERVER_KEY not in meta:
         add["_meta"] = Json(said.part("_meta")).owned({SERVER_KEY: info}).text
-    others = [name for name in value if name not in _OURS and name.casefold() in _FOLDED]
-    return said.owned(add, _OURS) if add or others else said
+    return said.owned(add, _OURS) if add or rivals(value, _OURS) else said
