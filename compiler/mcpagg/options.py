@@ -127,6 +127,8 @@ _ALLOW_FAILED = (
 )
 _IGNORE = "a finding that is no fault, by its name in brackets (globs, repeatable)"
 _IDLE = "end a server idle for so long; default no"
+_TIMEOUT = "limit of a call, in seconds; progress extends it, up to ten times; default none"
+_DEFINE = "the value of an editor's variable (`${workspaceFolder}`), for FILE (repeatable)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,18 +150,22 @@ class Options:
     on_drift: str = option("live", BEHAVIOUR, _DRIFT, runtime=True)
     restart: str = option("never", BEHAVIOUR, _RESTART, runtime=True)
     env: str = option("inherit", BEHAVIOUR, _ENV, runtime=True)
-    timeout: float | None = option(None, BEHAVIOUR, "per call; default none", SECONDS, runtime=True)
+    timeout: float | None = option(None, BEHAVIOUR, _TIMEOUT, SECONDS, runtime=True)
     connect_timeout: float = option(
-        CONNECT_SECONDS, BEHAVIOUR, "per start; default 60", SECONDS, runtime=True
+        CONNECT_SECONDS, BEHAVIOUR, "limit of a start; default 60", SECONDS, runtime=True
     )
     idle_stop: float | None = option(None, BEHAVIOUR, _IDLE, SECONDS, runtime=True)
-    only: tuple[str, ...] = option((), CHOSEN, "this server (repeatable)", NAME)
-    skip: tuple[str, ...] = option((), CHOSEN, "not this server (repeatable)", NAME)
-    expose: tuple[str, ...] = option((), CHOSEN, "offer (globs, repeatable)", TOOLS)
-    hide: tuple[str, ...] = option((), CHOSEN, "withhold (globs, repeatable)", TOOLS)
-    define: tuple[str, ...] = option(
-        (), CHOSEN, "an editor's variable (repeatable)", ("NAME=VALUE", str)
+    only: tuple[str, ...] = option((), CHOSEN, "no server but this one (repeatable)", NAME)
+    skip: tuple[str, ...] = option(
+        (), CHOSEN, "not this server: it is not judged (repeatable)", NAME
     )
+    expose: tuple[str, ...] = option(
+        (), CHOSEN, "offer no tools but these (globs, repeatable)", TOOLS
+    )
+    hide: tuple[str, ...] = option(
+        (), CHOSEN, "neither list nor call these (globs, repeatable)", TOOLS
+    )
+    define: tuple[str, ...] = option((), CHOSEN, _DEFINE, ("NAME=VALUE", str))
     profile: tuple[str, ...] = option((), CHOSEN, "this profile of `mcpagg` in the config", NAME)
     allow_failed: bool = option(False, CHOSEN, _ALLOW_FAILED, runtime=True)
     allow_secrets: bool = option(False, JUDGED, "take literal credentials; writes FILE 0600")

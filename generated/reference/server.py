@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:5d222f360af7d28b798c063858fc07816e09e225d7363918bec07f587a653fb6 (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
+#   runtime:  sha256:a093b5ebdfb9da78931d41f40ffa9fc026e65a21975db1640fac0fa0381bcd85 (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
 
 import sys
 
@@ -1242,7 +1242,7 @@ def main(tables, file):
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_5d222f36.stdio.running import run
+    from _mcpagg_a093b5eb.stdio.running import run
 
     run(tables, file, handover)
 
@@ -1315,8 +1315,8 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_5d222f36.plan.plan import Plan
-    from _mcpagg_5d222f36.tool.aggregator import aggregator_of
+    from _mcpagg_a093b5eb.plan.plan import Plan
+    from _mcpagg_a093b5eb.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -1344,6 +1344,7 @@ from ..plan.addresses import Addresses, uris_of
 from ..start.greeting import initialize_result, list_result
 from ..start.values import quote
 LIST_MILLISECONDS = 3_600_000
+UNCHECKED_MILLISECONDS = 5_000
 
 class Answers:
  def __init__(self, plan):
@@ -1442,7 +1443,9 @@ class Answers:
  def _hints(self, catalogue):
   plan = self.plan
   hints = [facts["hints"] for facts in plan.children.values() if "hints" in facts]
-  ttl = min([LIST_MILLISECONDS, *(hint["ttlMs"] for hint in hints if "ttlMs" in hint)])
+  may_change = plan.options.on_drift != "warn" and catalogue.unchecked
+  longest = UNCHECKED_MILLISECONDS if may_change else LIST_MILLISECONDS
+  ttl = min([longest, *(hint["ttlMs"] for hint in hints if "ttlMs" in hint)])
   private = any(hint.get("cacheScope") == "private" for hint in hints)
   spelled = catalogue.kind.key == "name" and plan.options.names == "auto"
   alone = private or spelled or any(catalogue.conditional.values())
@@ -2621,6 +2624,7 @@ class Catalogue:
   }
   self.live = {}
   self.version = 0
+  self.checked = set()
   self._snapshot = plan.snapshot
   self._outages = outages
   self._modern = {
@@ -2673,6 +2677,9 @@ class Catalogue:
    text = overlaid(text, patch)
    text = edited(text, drop=rivals(members(text)[0], members(patch)[0]))
   return legacy_item(text) if wraps else text
+ @property
+ def unchecked(self):
+  return any(s and s not in self.checked and s not in self._outages for s in self.servers)
  def left_out(self, server):
   return LEGACY_ONLY if server in self._modern else ()
  def served(self, server):
@@ -4581,6 +4588,9 @@ class PendingCall(ModernRequest):
  def is_known(self):
   return self in self.router.clients
  @property
+ def is_open(self):
+  return self in self._edge.calls
+ @property
  def input(self):
   self._input = self._input or RequiredInput(self, self._edge.suspended)
   return self._input
@@ -4782,10 +4792,10 @@ def completed(said, info, method):
     "modern.retries": r"""
 from ..lists.differences import same
 from ..messages.jsontext import Json, Malformed, edited, elements, obj, parse, place_of
-from ..messages.message import error, failure, result
+from ..messages.message import error, failure, request, result
 from ..messages.protocol import METHOD_NOT_FOUND, METHODS, OTHER, SERVER_MARK
 from ..servers.effects import FOREVER
-from ..servers.open_requests import attributed
+from ..servers.open_requests import attributed, inability
 from ..start.values import quote
 STATE_MARK = "mcpagg:"
 SUSPENDED_SECONDS = 600.0
@@ -4806,8 +4816,11 @@ class RequiredInput:
    refused = failure(str(number), refusal)
    call.router.effects.later(lambda: call.router.reply(call, refused))
    return
+  if call.identifier and not self.asked:
+   call.router.effects.later(self._suspend_if_asked)
   self.asked[number] = message.method or "", _modern_params(message.params_text)
-  if call.identifier:
+ def _suspend_if_asked(self):
+  if self.asked and self.call.is_open:
    self._suspend()
  def ask_visits(self, message):
   asking, router = self.call, self.call.router
@@ -4853,11 +4866,20 @@ class RequiredInput:
    self.asked = {}
    outcome, self.outcome = self.outcome, None
    call.deliver(outcome)
-  elif self.asked:
+   return True
+  self._refuse_undeclared()
+  if self.asked:
    self._suspend()
-  else:
-   return call.is_known
-  return True
+   return True
+  return call.is_known
+ def _refuse_undeclared(self):
+  call = self.call
+  for number, (method, params) in [*self.asked.items()]:
+   refusal = inability(call, request(number, method, params))
+   if refusal:
+    del self.asked[number]
+    if call.is_known:
+     call.router.reply(call, failure(str(number), refusal))
  def _answers(self):
   params = self.call.message.json("params")
   given = params.value.get("inputResponses")
@@ -4906,11 +4928,11 @@ def _modern_params(params):
  add = {"_meta": obj({SERVER_MARK: mark})} if mark else {}
  return edited(params, drop=("_meta", "task", "elicitationId"), add=add)
 
-def _may_be_asked(request):
- return METHODS.get(request.message.method or "", OTHER).asks
+def _may_be_asked(asking):
+ return METHODS.get(asking.message.method or "", OTHER).asks
 
-def _visits_urls(request):
- return "url" in parse(request.capabilities.get("elicitation", "{}"))
+def _visits_urls(asking):
+ return "url" in parse(asking.capabilities.get("elicitation", "{}"))
 
 def _visits(message):
  text = message.raw("error")
@@ -8385,6 +8407,7 @@ class ListReader:
    self._say(self.kind.name, f"{what}; its snapshot is withheld")
   else:
    self._say(self.kind.name, f"{what} ({problem}); its snapshot stays")
+  self._catalogue.checked.add(self._server)
   self.compared, self.is_awaited = True, False
  def _end_reading(self):
   if self._reading is not None:
@@ -8403,6 +8426,7 @@ class ListReader:
   if self._guarded or self._instances.shares(self._connection.child):
    self._apply(items, difference)
    self._report(difference)
+  self._catalogue.checked.add(self._server)
   overtaken = self._guarded and self._again_at < FOREVER
   self.compared, self.is_awaited = not overtaken, False
   if not overtaken:
@@ -10246,6 +10270,13 @@ def run_command(plan, folder, arguments, handover):
 
 def _read(plan, arguments):
  print_lines([])
+ parser = argument_parser(plan)
+ chosen = parser.parse_args(arguments)
+ if problem := _contradiction(plan, chosen):
+  parser.error(problem)
+ return chosen
+
+def argument_parser(plan):
  parser = argparse.ArgumentParser(
   description=f"{plan.name}: an MCP server over standard input and output. "
   "Without arguments, or with --names, --profile or --log alone, it serves.",
@@ -10279,10 +10310,7 @@ def _read(plan, arguments):
  add("--profile", choices=profile_names(plan) or None, help=about)
  version = f"{plan.name} {plan.version}, compiled by mcpagg {plan.compiler}"
  add("--version", action="version", version=version)
- chosen = parser.parse_args(arguments)
- if problem := _contradiction(plan, chosen):
-  parser.error(problem)
- return chosen
+ return parser
 
 def _contradiction(plan, chosen):
  looks = bool(chosen.env or chosen.check or chosen.verify or chosen.call)
@@ -10764,7 +10792,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_5d222f36", RUNTIME, globals())
+embed("_mcpagg_a093b5eb", RUNTIME, globals())
 
 PLAN = {
     "name": "mcp",

@@ -68,6 +68,7 @@ class ErasMachine(RuleBasedStateMachine):
         self.expected: Counter[Any] = Counter()
         self.expected_of: dict[str, Counter[Any]] = {name: Counter() for name in self.servers}
         self.refused: list[Question] = []
+        self.suspending: list[Call] = []  # their clients get all that one event asks at once
         self.capable = capable
         self.world.started.clear()
         self.world.started += list(self.servers)
@@ -175,13 +176,16 @@ class ErasMachine(RuleBasedStateMachine):
         call.deadline = self.world.now + SUSPENDED_SECONDS
         if call in self.order:
             self.order.remove(call)
-        self.expected[("required", key(call.raw), frozenset(call.asked))] += 1
+        self.suspending.append(call)
 
     # --- What everybody was told --------------------------------------------------------------
 
     def check(self) -> None:
         self.sound = False
         assert not self.world.stopped
+        for call in self.suspending:
+            self.expected[("required", key(call.raw), frozenset(call.asked))] += 1
+        self.suspending.clear()
         for server in self.servers.values():
             for line in self.world.received(self.world[server.name]):
                 self._told_child(server, line)

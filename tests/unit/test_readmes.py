@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from pages import MAKERS, pages_with_parts, renewed
 
 from mcpagg.command.arguments import Run
 from mcpagg.options import Options, flag_of, options_of
@@ -232,11 +233,26 @@ def test_every_module_of_the_compiler_is_in_its_folder() -> None:
 # What users are told of
 
 
-def test_every_option_is_in_the_top_page() -> None:
-    text = read("README.md")
+@pytest.mark.parametrize("path", pages_with_parts(), ids=lambda path: path.name)
+def test_what_a_page_has_from_the_code_is_up_to_date(path: Path) -> None:
+    """`python tests/pages.py` writes it anew."""
+    text = path.read_text("utf-8")
+    assert text == renewed(text)
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+def test_everything_that_is_made_for_a_page_is_in_one(maker: str) -> None:
+    texts = [path.read_text("utf-8") for path in pages_with_parts()]
+    assert sum(f"pages.py: {maker} -->" in text for text in texts) == 1
+
+
+def test_every_option_is_in_its_table() -> None:
+    text = read("compiler/OPTIONS.md")
     for name, (how, _) in (options_of(Run) | options_of(Options)).items():
-        spelled = how.flags or (flag_of(name),)
-        assert any(re.search(rf"(?<![\w-]){flag}(?![\w-])", text) for flag in spelled), spelled
+        for flag in how.flags or (flag_of(name),):
+            assert re.search(
+                rf"^\| .*`{flag.upper() if flag == name else flag}[ `]", text, re.M
+            ), flag
 
 
 @pytest.mark.parametrize("dialect", [row.name for row in DIALECTS])

@@ -83,6 +83,7 @@ _FAIL_ON = (
 )
 _STRUCTURAL = "--check: texts and versions do not count; names, schemas and hints do"
 _AGAINST = "--check: what has changed since this file, which was FILE earlier"
+_FROM = "the config of claude-desktop, cursor, … from its usual place (an unknown name lists all)"
 _REFRESH = "ask this server, and take the snapshots of the others from FILE (repeatable)"
 _PIN = (
     "say which versions of their packages servers run, where the config names none, and"
@@ -112,11 +113,13 @@ class Run:
         FILE,
         flags=("-o", "--output"),
     )
-    dry_run: bool = option(False, READ, "check the config and the environment, start nothing")
-    client: str | None = option(
-        None, READ, "the config of claude-desktop, cursor, …", ("CLIENT", str), flags=("--from",)
+    dry_run: bool = option(
+        False, READ, "check the config and the environment, say what would be started"
     )
-    check: bool = option(False, READ, "write nothing; exit 1 if FILE is not up to date")
+    client: str | None = option(None, READ, _FROM, ("CLIENT", str), flags=("--from",))
+    check: bool = option(
+        False, READ, "write nothing; exit 1 if FILE is not up to date, and say what has changed"
+    )
     fail_on: tuple[str, ...] = option((), READ, _FAIL_ON, ("CLASS", _class))
     structural: bool = option(False, READ, _STRUCTURAL)
     against: str | None = option(None, READ, _AGAINST, ("OLD", str))

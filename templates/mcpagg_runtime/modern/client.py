@@ -58,6 +58,11 @@ class PendingCall(ModernRequest):
         return self in self.router.clients
 
     @property
+    def is_open(self) -> bool:
+        """Whether its client waits for an answer."""
+        return self in self._edge.calls
+
+    @property
     def input(self) -> RequiredInput:
         """What its client is to answer."""
         self._input = self._input or RequiredInput(self, self._edge.suspended)
@@ -102,7 +107,8 @@ class PendingCall(ModernRequest):
             return
         self._edge.calls.pop(self, None)
         if self.asked or self.party is self:
-            self.router.effects.later(self._finish)  # what its servers have of it ends with it
+            # What its servers have of it ends with the call.
+            self.router.effects.later(self._finish)
         else:
             self.router.end(self)
         said = message.members.get("result")

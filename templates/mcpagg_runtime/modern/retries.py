@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.lists.differences import same
 from mcpagg_runtime.messages.jsontext import Json, Malformed, edited, elements, obj, parse, place_of
-from mcpagg_runtime.messages.message import error, failure, result
+from mcpagg_runtime.messages.message import error, failure, request, result
 from mcpagg_runtime.messages.protocol import METHOD_NOT_FOUND, METHODS, OTHER, SERVER_MARK
 from mcpagg_runtime.servers.effects import FOREVER
-from mcpagg_runtime.servers.open_requests import attributed
+from mcpagg_runtime.servers.open_requests import attributed, inability
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
@@ -54,8 +54,13 @@ class RequiredInput:
             refused = failure(str(number), refusal)
             call.router.effects.later(lambda: call.router.reply(call, refused))
             return
+        if call.identifier and not self.asked:
+            call.router.effects.later(self._suspend_if_asked)  # with all that one event asks
         self.asked[number] = message.method or "", _modern_params(message.params_text)
-        if call.identifier:
+
+    def _suspend_if_asked(self) -> None:
+        """Suspend a call that is to be answered, and whose client is still asked something."""
+        if self.asked and self.call.is_open:
             self._suspend()
 
     def ask_visits(self, message: Message) -> bool:
@@ -110,11 +115,22 @@ class RequiredInput:
             self.asked = {}
             outcome, self.outcome = self.outcome, None
             call.deliver(outcome)
-        elif self.asked:
+            return True
+        self._refuse_undeclared()
+        if self.asked:
             self._suspend()
-        else:
-            return call.is_known
-        return True
+            return True
+        return call.is_known
+
+    def _refuse_undeclared(self) -> None:
+        """Ask nothing more of what the latest request does not declare, which speaks for itself."""
+        call = self.call
+        for number, (method, params) in [*self.asked.items()]:
+            refusal = inability(call, request(number, method, params))
+            if refusal:
+                del self.asked[number]
+                if call.is_known:
+                    call.router.reply(call, failure(str(number), refusal))
 
     def _answers(self) -> list[tuple[int, str]]:
         """Return what the client answers of what it was asked: (id of the request, JSON text)."""
@@ -188,14 +204,14 @@ def _modern_params(params: str) -> str:
     return edited(params, drop=("_meta", "task", "elicitationId"), add=add)
 
 
-def _may_be_asked(request: ModernRequest) -> bool:
+def _may_be_asked(asking: ModernRequest) -> bool:
     """Whether a client may be asked for input before the result of its request."""
-    return METHODS.get(request.message.method or "", OTHER).asks
+    return METHODS.get(asking.message.method or "", OTHER).asks
 
 
-def _visits_urls(request: ModernRequest) -> bool:
+def _visits_urls(asking: ModernRequest) -> bool:
     """Whether the client of a request can be asked to have a URL visited."""
-    return "url" in parse(request.capabilities.get("elicitation", "{}"))
+    return "url" in parse(asking.capabilities.get("elicitation", "{}"))
 
 
 def _visits(message: Message) -> list[str]:

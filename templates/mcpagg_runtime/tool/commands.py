@@ -63,6 +63,15 @@ def _read(plan: Plan, arguments: list[str]) -> argparse.Namespace:
         SystemExit: it is not valid, or asks for help or the version.
     """
     print_lines([])  # sets the encoding for the help
+    parser = argument_parser(plan)
+    chosen = parser.parse_args(arguments)
+    if problem := _contradiction(plan, chosen):
+        parser.error(problem)
+    return chosen
+
+
+def argument_parser(plan: Plan) -> argparse.ArgumentParser:
+    """Return what reads the command line of a file; one without profiles hides `--profile`."""
     parser = argparse.ArgumentParser(
         description=f"{plan.name}: an MCP server over standard input and output. "
         "Without arguments, or with --names, --profile or --log alone, it serves.",
@@ -96,10 +105,7 @@ def _read(plan: Plan, arguments: list[str]) -> argparse.Namespace:
     add("--profile", choices=profile_names(plan) or None, help=about)
     version = f"{plan.name} {plan.version}, compiled by mcpagg {plan.compiler}"
     add("--version", action="version", version=version)
-    chosen = parser.parse_args(arguments)
-    if problem := _contradiction(plan, chosen):
-        parser.error(problem)
-    return chosen
+    return parser
 
 
 def _contradiction(plan: Plan, chosen: argparse.Namespace) -> str:
