@@ -137,8 +137,12 @@ def start_of(
     rows: Mapping[str, Mapping[str, Any]],
     environ: Mapping[str, str],
     minimal: bool,
+    digest: str = "",
 ) -> Start:
-    """Return how a file is started that has these rows; nothing of it goes into the file."""
+    """Return how a file is started that has these rows; nothing of it goes into the file.
+
+    `digest` is what the entry is to name of the file, "" for nothing.
+    """
     folder = str(file.absolute().parent)
     environ = without_uvx(environ)
     basic = {key: value for key, value in environ.items() if key in BASIC_VARIABLES}
@@ -148,7 +152,7 @@ def start_of(
         for pair in server.missing
     ]
     programs = lookups(rows, environ, folder, minimal)
-    argv = [_python(environ), "-I", str(file.absolute())]
+    argv = [_python(environ), "-I", str(file.absolute()), *([digest] if digest else [])]
     needs = sorted({variable for _, variable in missing})
     commands = (
         find_package(row["command"], row["args"]) for row in rows.values() if "command" in row
