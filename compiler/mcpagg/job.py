@@ -50,7 +50,8 @@ class Job:
     so what a server computes anew each time is taken from there (see `Snapshot.with_known_ttl`).
     `against` is another file to compare the text with, which gives nothing of what is compiled.
     `key` is the path of a key to approve the data with; without one, the approval in `file` stays
-    as long as the data do. `verbose` has all of a failed server's stderr quoted, and not only the end.
+    as long as the data do. `verbose` has all of a failed server's stderr quoted, and not only the
+    end.
     """
 
     source: Source

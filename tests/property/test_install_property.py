@@ -62,7 +62,7 @@ class Writer:
         self.end = draw(st.sampled_from(["\n", "\r\n"]))
 
     def any_of(self, *texts: str) -> str:
-        return self.draw(st.sampled_from(texts))
+        return str(self.draw(st.sampled_from(texts)))
 
     def config(self, servers: dict[str, Any]) -> str:
         raise NotImplementedError
@@ -190,7 +190,7 @@ class Toml(Writer):
                     f"{self.key(k)} = {self.inline(v)}{self.comment()}"
                     for k, v in entry[key].items()
                 ]
-        return self.end.join(lines) + self.any_of("", self.end)
+        return str(self.end.join(lines)) + self.any_of("", self.end)
 
 
 FORMATS = {

@@ -11,7 +11,9 @@ from mcpagg.command.arguments import Run
 from mcpagg.command.console import Console
 from mcpagg.command.pasting import TO_FILL, Start, entry_lines
 from mcpagg.command.printing import Line, ask, is_terminal, show, show_lines
-from mcpagg.install.installing import Installation, locked, plans_of, prepare, write_all
+from mcpagg.command.results import SERVES
+from mcpagg.install.editing import Config
+from mcpagg.install.installing import Installation, plans_of, prepare, write_all
 from mcpagg.install.places import find_scopes
 from mcpagg.install.planning import Plan, Reading
 from mcpagg.install.starting import form_of
@@ -53,8 +55,11 @@ def install(run: Run, environ: Mapping[str, str]) -> int:
     if changing and not _agreed(run, "Install?"):
         show("nothing was changed")
         return 1
+    now: dict[Path, Config] = {}
     for installation in prepared:
-        write_all(installation)
+        scope = installation.plan.scope
+        config = now.get(scope.target, installation.plan.config)
+        now[scope.target] = write_all(installation, config)
         show_lines(_done(installation))
     return 0
 
@@ -79,8 +84,10 @@ def uninstall(run: Run, environ: Mapping[str, str]) -> int:
     if any(removal.shown for removal in removals) and not _agreed(run, "Put back?"):
         show("nothing was changed")
         return 1
+    now: dict[Path, Config] = {}
     for removal in removals:
-        left = remove(removal, environ)
+        target = removal.scope.target
+        now[target], left = remove(removal, now.get(target, removal.config), environ)
         show(f"{removal.scope.shown}: {', '.join(removal.shown) or 'nothing'} put back")
         if left:
             show(f"  nothing in it starts {left[0]} any more, which stays, as does its source")
@@ -174,11 +181,7 @@ def _done(installation: Installation) -> Iterator[Line]:
     plan = installation.plan
     names = ", ".join(plan.chosen)
     yield Line(f"{plan.scope.shown}: {names}: installed; restart the client", "added")
-    policy = locked(installation.result.options).on_drift
-    if policy == "refuse":
-        yield Line("  what a server offers that was not compiled is refused")
-    else:
-        yield Line(f"  what a server offers that was not compiled: --on-drift {policy}")
+    yield Line(f"  {SERVES[installation.result.options.drift]}")
     again = f"{PROGRAM} --from {plan.scope.client} --install"
     yield Line(f"  to see what has changed since, and to take it over: {again}")
     yield Line(f"  to undo it: {PROGRAM} --from {plan.scope.client} --uninstall")

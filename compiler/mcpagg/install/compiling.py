@@ -135,7 +135,7 @@ def _failed(spec: ProxySpec, problems: Collection[Problem]) -> dict[str, Problem
 def _why(plan: Plan, name: str, problem: Problem, allow_failed: bool) -> str:
     if any(what in problem.what for what in _WANTS_LOGIN):
         return f"it wants a login: {PROGRAM} --login {name} --from {plan.scope.client}"
-    return f"it failed: {problem.what}"
+    return f"it failed: {problem.what.splitlines()[0]}"
 
 
 def _told(plan: Plan, fault: CompileError, problems: Sequence[Problem]) -> CompileError:

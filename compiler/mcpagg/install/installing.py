@@ -23,10 +23,10 @@ from mcpagg.install.record import (
     Installed,
     Record,
     cut,
-    digest_of,
     masked,
     read_record,
     record_for,
+    said_digest,
 )
 from mcpagg.install.running import writer_of
 from mcpagg.install.tree import Path as Keys
@@ -49,15 +49,12 @@ from mcpagg.passes.emission.output import (
     is_emitted,
     write,
 )
-from mcpagg.passes.emission.tables import tables_of
+from mcpagg.passes.emission.readback import digest_of
 from mcpagg.passes.environment.faces import source_of
 from mcpagg.problems import ConfigError, Problem, suggest
-from mcpagg_runtime.launch.nesting import data_digest
 
 if TYPE_CHECKING:
     from mcpagg.command.arguments import Run
-
-_DIGEST_LENGTH = len("sha256:") + 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,24 +70,17 @@ class Change:
 class Installation:
     """What is about to be written for one scope.
 
-    `config` is the client's as it will be. `argvs` are the command lines of the entries that are to
-    be changed by hand. `lost` are variables that its servers would not get any more.
+    `texts` are the new ones of entries. `argvs` are the command lines of the entries that are to be
+    changed by hand. `lost` are variables that its servers would not get any more.
     """
 
     plan: Plan
     result: Compilation
-    config: Config
+    texts: dict[Keys, str]
     record: Record
     changes: list[Change]
     argvs: dict[str, tuple[str, ...]]
     lost: list[str]
-
-
-def locked(options: Options) -> Options:
-    """Return the options of an installation: what was reviewed is served, unless told otherwise."""
-    if options.on_drift != "live" or options.env != "inherit":
-        return options
-    return replace(options, on_drift="refuse", env="minimal")
 
 
 def plans_of(run: Run, environ: Mapping[str, str]) -> list[Plan]:
@@ -121,7 +111,7 @@ def plans_of(run: Run, environ: Mapping[str, str]) -> list[Plan]:
             what = f"{writer} is running, and would overwrite it"
             remedy = "quit it, also where it runs in the background, and run this again"
             raise ConfigError(str(reading.scope.file), [Problem("", what, remedy)])
-        check_plan(plan, environ, locked(options), options.allow_failed)
+        check_plan(plan, environ, replace(options, locked=True), options.allow_failed)
         plans.append(plan)
     return plans
 
@@ -160,13 +150,13 @@ def prepare(
     Raises:
         CompileError: nothing can be installed.
     """
-    options = replace(locked(run.options), only=(), skip=(), allow_failed=False)
+    options = replace(run.options, locked=True, only=(), skip=(), allow_failed=False)
     result = compile_plan(
         plan, environ, options, run.options.only, run.options.allow_failed, listener, run.verbose
     )
     if result is None:
         return None
-    digest = data_digest(tables_of(result.text))[:_DIGEST_LENGTH]
+    digest = digest_of(result.text)
     python = starting.lasting_python(environ)
     argvs = {
         name: starting.argv_of(
@@ -187,12 +177,12 @@ def prepare(
                 texts[chosen.keys] = chosen.entry.text
                 changes.append(change)
             entries |= {name: installed} if installed else {}
-    config = _proved(plan, texts, argvs)
+    _prove(plan, texts, argvs)
     record.entries[str(plan.scope.target), plan.scope.keys] = entries
     servers = {name: chosen.server for name, chosen in plan.chosen.items()}
     lost = starting.lost(environ, servers) if options.minimal else []
     by_hand = {name: argvs[name] for name, one in plan.chosen.items() if one.entry is None}
-    return Installation(plan, result, config, record, changes, by_hand, lost)
+    return Installation(plan, result, texts, record, changes, by_hand, lost)
 
 
 def _changed(
@@ -204,7 +194,7 @@ def _changed(
     fields.start(entry, Started(argv, chosen.env, chosen.passed))
     kept = (*fields.literals(), *(one.variable for one in chosen.moved))
     new = cut(entry.text, holes(entry, fields, kept, ()))
-    after = digest_of(entry.value, fields.env, kept)
+    after = said_digest(entry.value, fields.env, kept)
     change = Change(name, masked(old), masked(new))
     if chosen.face is None:
         return change, Installed(chosen.keys, old, after, kept)
@@ -213,8 +203,8 @@ def _changed(
     )
 
 
-def _proved(plan: Plan, texts: Mapping[Keys, str], argvs: Mapping[str, tuple[str, ...]]) -> Config:
-    """Return the client's config with new texts, which say what they are to say.
+def _prove(plan: Plan, texts: Mapping[Keys, str], argvs: Mapping[str, tuple[str, ...]]) -> None:
+    """Read the client's config with new texts: they say what they are to say, and nothing else.
 
     Raises:
         ConfigError: they do not; nothing has been written.
@@ -228,7 +218,6 @@ def _proved(plan: Plan, texts: Mapping[Keys, str], argvs: Mapping[str, tuple[str
         is_new = reading.keys(entry) in texts
         if is_new and (*reading.words(entry),) != argvs[entry.name]:
             raise _unsafe(plan, entry.name)
-    return config
 
 
 def _unsafe(plan: Plan, what: str) -> ConfigError:
@@ -236,8 +225,11 @@ def _unsafe(plan: Plan, what: str) -> ConfigError:
     return ConfigError(str(plan.scope.file), [problem])
 
 
-def write_all(installation: Installation) -> None:
+def write_all(installation: Installation, now: Config) -> Config:
     """Write FILE, its source, the record, a copy of the client's config, and that config.
+
+    `now` is the config as it is: another scope of the same file may have been written. Return it as
+    it is then.
 
     Raises:
         ConfigError: one cannot be written, or the config has changed meanwhile.
@@ -245,7 +237,7 @@ def write_all(installation: Installation) -> None:
     plan, result = installation.plan, installation.result
     is_own = plan.scope.root is None
     with to_the_end():
-        check_unchanged(plan.scope, plan.config)
+        check_unchanged(plan.scope, now)
         if is_own:
             os.makedirs(plan.file.parent, mode=0o700, exist_ok=True)
         write(plan.file, result.text.encode("utf-8"), EXECUTABLE)
@@ -256,4 +248,7 @@ def write_all(installation: Installation) -> None:
                 backup_of(plan.scope).exists() and any(one.face for one in plan.chosen.values())
             ):
                 write_backup(plan.scope, plan.config)
-            write_config(plan.scope, plan.config, installation.config)
+            new = now.replaced(installation.texts)
+            write_config(plan.scope, now, new)
+            return new
+    return now

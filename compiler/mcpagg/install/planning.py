@@ -172,7 +172,7 @@ def _read(
     spec, _ = read_document(
         reading.document,
         source=str(scope.file),
-        folder=scope.file.parent,
+        folder=scope.folder if scope.keys else scope.file.parent,
         project=scope.folder,
         only=names,
         defines=defines,

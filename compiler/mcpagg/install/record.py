@@ -142,7 +142,7 @@ def _relative(config: Path, folder: Path) -> str:
     return os.path.relpath(config, folder).replace(os.sep, "/") if is_near else str(config)
 
 
-def digest_of(value: Any, env: Keys, variables: Sequence[str]) -> str:
+def said_digest(value: Any, env: Keys, variables: Sequence[str]) -> str:
     """Return a digest of what an entry says, less the values of some variables in its `env`."""
     blank = _blank(value, env, variables) if env else value
     text = json.dumps(blank, default=_number, sort_keys=True)

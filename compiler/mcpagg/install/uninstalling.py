@@ -19,11 +19,11 @@ from mcpagg.install.record import (
     HIDDEN,
     Installed,
     Record,
-    digest_of,
     fill,
     masked,
     read_record,
     record_for,
+    said_digest,
 )
 from mcpagg.install.tree import Path as Keys
 from mcpagg.install.tree import Uneditable
@@ -36,15 +36,15 @@ from mcpagg.problems import ConfigError, Problem
 
 @dataclass(slots=True)
 class Removal:
-    """What is about to be put back in one scope: the config as it will be, entry by entry.
+    """What is about to be put back in one scope: the text of each entry before.
 
     `shown` {server: (before, after)} has no value that the client keeps; `left` {server: why} are
     faces that stay.
     """
 
     scope: Scope
-    old: Config
-    new: Config
+    config: Config
+    texts: dict[Keys, str] = field(default_factory=dict)
     records: dict[Path, Record] = field(default_factory=dict)
     shown: dict[str, tuple[str, str]] = field(default_factory=dict)
     left: dict[str, str] = field(default_factory=dict)
@@ -56,8 +56,8 @@ def removal_of(reading: Reading, only: Collection[str], skip: Collection[str]) -
     Raises:
         ConfigError: a record cannot be read.
     """
-    removal = Removal(reading.scope, reading.config, reading.config)
-    texts: dict[Keys, str] = {}
+    removal = Removal(reading.scope, reading.config)
+    texts = removal.texts
     for entry in reading.entries:
         face = reading.face(entry)
         if face is None or (only and entry.name not in only) or entry.name in skip:
@@ -73,7 +73,7 @@ def removal_of(reading: Reading, only: Collection[str], skip: Collection[str]) -
     if not texts and not removal.left:
         return None
     try:
-        removal.new = reading.config.replaced(texts)
+        reading.config.replaced(texts)
     except Uneditable as why:
         problem = Problem("", f"cannot be edited safely: {why}")
         raise ConfigError(str(reading.scope.file), [problem]) from None
@@ -92,7 +92,7 @@ def _restored(
         raise Uneditable("what it was before is not recorded")
     now = reading.config.entry(reading.keys(entry))
     env = reading.fields(entry).env
-    if digest_of(now.value, env, installed.variables) != installed.after:
+    if said_digest(now.value, env, installed.variables) != installed.after:
         raise Uneditable("it has been changed since")
     values = members_of(_at(now.value, env))
 
@@ -122,18 +122,20 @@ def _at(value: object, keys: Keys) -> object:
     return value
 
 
-def remove(removal: Removal, environ: Mapping[str, str]) -> list[Path]:
+def remove(removal: Removal, now: Config, environ: Mapping[str, str]) -> tuple[Config, list[Path]]:
     """Write the config of a client as it was, and remove what nothing starts any more.
 
-    Return the files that are left of what was installed.
+    `now` is the config as it is. Return it as it is then, and the files that are left of what was
+    installed.
 
     Raises:
         ConfigError: the config has changed meanwhile, or cannot be written.
     """
     left: list[Path] = []
     with to_the_end():
-        if removal.new.data != removal.old.data:
-            write_config(removal.scope, removal.old, removal.new)
+        new = now.replaced(removal.texts)
+        if removal.texts:
+            write_config(removal.scope, now, new)
         for file, record in removal.records.items():
             if not record.is_empty:
                 write(record_for(file), record.data(), PRIVATE)
@@ -148,6 +150,6 @@ def remove(removal: Removal, environ: Mapping[str, str]) -> list[Path]:
                     file.parent.rmdir()
         backup = backup_of(removal.scope)
         with suppress(OSError):
-            if backup.read_bytes() == removal.new.data:
+            if backup.read_bytes() == new.data:
                 backup.unlink()
-    return left
+    return new, left

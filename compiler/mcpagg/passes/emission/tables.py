@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from mcpagg.literal import ONE_LINE, json_line, json_text, table_text
-from mcpagg.passes.emission.readback import read_tables
 
 
 def _line_a_key(table: Any) -> str:
@@ -146,15 +145,3 @@ the server's own names of its tools}. What is not in it is neither listed nor ca
     ),
 )
 RECORDED = tuple(table.name for table in TABLES if table.recorded)
-
-
-def tables_of(text: str) -> dict[str, Any]:
-    """Return the tables that PLAN has in an emitted text, by its names for them.
-
-    Raises:
-        ValueError: it is no text that the compiler wrote.
-    """
-    planned = {table.name: table.planned for table in TABLES if table.planned}
-    found = read_tables(text, {*planned, "PLAN"})
-    plan: dict[str, Any] = found.pop("PLAN", {})
-    return plan | {planned[name]: value for name, value in found.items()}
