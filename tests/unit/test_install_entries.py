@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from proxies import posix
 
 from mcpagg.command.pasting import FORMS
-from mcpagg.install import starting
+from mcpagg.install import running, starting
 from mcpagg.install.editing import Config
 from mcpagg.install.entries import Fields, Started, holes
 from mcpagg.install.places import Scope, data_folder, file_for
@@ -308,3 +310,61 @@ def test_a_python_that_lasts_is_none_of_an_environment() -> None:
     python = starting.lasting_python(os.environ)
     assert os.path.isabs(python)
     assert not (Path(python).parent.parent / "pyvenv.cfg").exists()
+
+
+# --- What a client gives a face -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("client", "written", "args", "expected"),
+    [
+        ("cursor", "${env:TOK}", "${TOK}", ({"TOK": "${env:TOK}"}, (), ())),
+        ("vscode", "${input:api-key}", "${API_KEY}", ({"API_KEY": "${input:api-key}"}, (), ())),
+        ("codex", "$TOK", "$TOK", ({}, ("TOK",), ())),
+        ("claude-desktop", "${TOK}", "${TOK}", ({}, (), ("TOK",))),
+        ("claude-code", "${TOK:-d}", "${TOK:-d}", ({}, (), ())),
+        ("claude-code", "${HOME}/x", "${HOME}/x", ({}, (), ())),
+    ],
+)
+def test_what_a_command_line_refers_to_is_given_by_the_client(
+    client: str, written: str, args: str, expected: tuple[dict[str, str], tuple[str, ...], Any]
+) -> None:
+    server = ServerSpec(name="s", path="s", command="x", args=(args,))
+    entry = {"command": "x", "args": [written]}
+    assert starting.needs(entry, server, FORMS[client], given=()) == expected
+    assert starting.needs(entry, server, FORMS[client], given={"TOK", "API_KEY"}) == ({}, (), ())
+
+
+def test_what_only_the_client_fills_in_elsewhere_is_no_face() -> None:
+    server = ServerSpec(name="s", path="s", command="x", args=("${SECRET}",))
+    with pytest.raises(ValueError, match="outside of its variables"):
+        starting.needs({"args": ["${cmd:pass show x}"]}, server, FORMS["zed"], given=())
+
+
+@posix("a program is found by its mode there")
+def test_a_client_of_the_desktop_gets_the_path_of_what_it_would_not_find(tmp_path: Path) -> None:
+    folders = {name: tmp_path / name for name in ("tools", "node")}
+    for folder in folders.values():
+        folder.mkdir()
+    tool = folders["tools"] / "my-tool"
+    tool.write_text("#!/usr/bin/env my-node\n")
+    node = folders["node"] / "my-node"
+    node.write_text("#!/bin/sh\n")
+    for program in (tool, node):
+        program.chmod(0o755)
+    environ = {"PATH": os.pathsep.join([*map(str, folders.values()), "/usr/bin", "/bin"])}
+    server = ServerSpec(name="s", path="s", command="my-tool")
+    desktop = Scope("claude-desktop", tmp_path / "c.json", (), tmp_path, None)
+    path = starting.path_for(desktop, server, environ).split(os.pathsep)
+    assert path[:2] == [str(folder) for folder in folders.values()]
+    shell = Scope("claude-code", tmp_path / "c.json", (), tmp_path, None)
+    team = Scope("cursor", tmp_path / "c.json", (), tmp_path, tmp_path)
+    assert [starting.path_for(each, server, environ) for each in (shell, team)] == ["", ""]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_program_that_runs_with_this_home_is_found() -> None:
+    first = Path("/proc/self/environ").read_bytes().split(b"\0")
+    home = next((pair[5:].decode() for pair in first if pair.startswith(b"HOME=")), "")
+    assert any("python" in name for name in running._own_programs({"HOME": home}))
+    assert [*running._own_programs({"HOME": "/no/such/home"})] == []
