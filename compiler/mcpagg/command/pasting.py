@@ -9,13 +9,14 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from mcpagg.clients import users_place
+from mcpagg.options import PROGRAM
 from mcpagg.passes.environment.programs import find_package
 from mcpagg_runtime.launch.launch import BASIC_VARIABLES
 from mcpagg_runtime.launch.needs import missing_variables
@@ -144,7 +145,7 @@ def start_of(
     `digest` is what the entry is to name of the file, "" for nothing.
     """
     folder = str(file.absolute().parent)
-    environ = _without_uvx(environ)
+    environ = without_uvx(environ)
     basic = {key: value for key, value in environ.items() if key in BASIC_VARIABLES}
     missing = [
         pair
@@ -163,7 +164,7 @@ def start_of(
     return Start(name, argv, needs, programs, entry_path(programs, environ), of_the_shell)
 
 
-def _without_uvx(environ: Mapping[str, str]) -> Mapping[str, str]:
+def without_uvx(environ: Mapping[str, str]) -> Mapping[str, str]:
     """Return the environment without what `uvx` puts in front of the PATH for this very run."""
     ours = os.path.dirname(sys.executable)
     if not OF_ONE_RUN.search(ours):
@@ -189,10 +190,7 @@ def to_paste(start: Start, client: str, config: str, environ: Mapping[str, str])
     where = f"{form.shown}'s config{f', {place}' if place else ''}"
     entry = _entry(form, start)
     if form.syntax == "shell":
-        name = re.sub(r"[^A-Za-z0-9_-]+", "-", start.name)
-        words = ["claude", "mcp", "add-json", name, json.dumps(entry, ensure_ascii=False)]
-        line = subprocess.list2cmdline(words) if WINDOWS else shlex.join(words)
-        yield f"For {form.shown}: {line}"
+        yield f"For {form.shown}: {_shell_line(start.name, entry)}"
     elif form.syntax == "json":
         yield f"For {where}: {_as_json(form, start.name, entry)}"
     else:
@@ -201,6 +199,38 @@ def to_paste(start: Start, client: str, config: str, environ: Mapping[str, str])
     if start.needs and not (form.reference or form.passed):
         yield f"  with the value of {', '.join(start.needs)} in place of {TO_FILL}"
     yield from _notes(start, environ, "add to its `env` what fetching needs")
+
+
+def faces_to_paste(starts: Sequence[Start], client: str, digest: str) -> Iterator[str]:
+    """Say what to paste so that each server is an entry of its own, under the name that it has."""
+    form = FORMS[client]
+    yield (
+        f"Or each server as itself, which `{PROGRAM} --from {client} --install` writes by itself,"
+        " and --uninstall takes back:"
+    )
+    for start in starts:
+        face = start._replace(argv=[*start.argv, "--as", start.name, digest])
+        if form.syntax == "shell":
+            yield f"  {_shell_line(start.name, _entry(form, face))}"
+        else:
+            yield from (f"  {line}" for line in entry_lines(form, face))
+
+
+def _shell_line(name: str, entry: Mapping[str, Any]) -> str:
+    """Return the command by which Claude Code adds an entry."""
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", name)
+    words = ["claude", "mcp", "add-json", name, json.dumps(entry, ensure_ascii=False)]
+    return subprocess.list2cmdline(words) if WINDOWS else shlex.join(words)
+
+
+def entry_lines(form: Form, start: Start) -> Iterator[str]:
+    """Yield the text of an entry in a client's config, with what leads to it."""
+    entry = _entry(form, start)
+    if form.syntax in ("json", "shell"):
+        container = form.container or ("mcpServers",)
+        yield _as_json(replace(form, container=container), start.name, entry)
+    else:
+        yield from (_as_toml if form.syntax == "toml" else _as_yaml)(form, start.name, entry)
 
 
 def for_extension(start: Start, environ: Mapping[str, str]) -> Iterator[str]:
