@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:7755dc9282607a8041a6169bf69b1ab685f9257025ff4fc6145b9cb74ceef077 (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
+#   runtime:  sha256:4d776ac5ebc97329aae62a459583a427fe0ec22e7572e8667034e8d733fab0e6 (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
 
 import sys
 
@@ -1242,7 +1242,7 @@ def main(tables, file):
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_7755dc92.stdio.running import run
+    from _mcpagg_4d776ac5.stdio.running import run
 
     run(tables, file, handover)
 
@@ -1315,8 +1315,8 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_7755dc92.plan.plan import Plan
-    from _mcpagg_7755dc92.tool.aggregator import aggregator_of
+    from _mcpagg_4d776ac5.plan.plan import Plan
+    from _mcpagg_4d776ac5.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -7117,9 +7117,14 @@ class LateCalls:
  def ended(self, number):
   self._late.pop(number, None)
  def expire(self, now):
-  self._late = {number: late for number, late in self._late.items() if late[1] > now}
-  for _, until in self._late.values():
-   self._effects.arm(until)
+  gone = []
+  for number, (_, until) in self._late.items():
+   if until > now:
+    self._effects.arm(until)
+    break
+   gone.append(number)
+  for number in gone:
+   del self._late[number]
 """,
     "servers.calls": r"""
 from ..clients.client import ModernRequest, extra_of
@@ -7302,8 +7307,12 @@ class CallQueue:
     return
    self._lifecycle.want(call.client)
    self._effects.starts_due = True
-  self._waiting.append(call)
-  self.flush()
+   self._waiting.append(call)
+  elif self._guarded:
+   self._waiting.append(call)
+   self.flush()
+  else:
+   self._send([call])
  def submit_unknown(self, call):
   self._unknown.append(call)
   self._lifecycle.want(call.client)
@@ -7329,7 +7338,10 @@ class CallQueue:
   if not self._waiting:
    return
   waiting, self._waiting = self._waiting, []
-  for call in waiting:
+  self._send(waiting)
+ def _send(self, calls):
+  requests = self._requests
+  for call in calls:
    if self._guarded and self._is_withheld(call):
     continue
    if self._lifecycle.era == MODERN or not requests.holds_back(call):
@@ -10799,7 +10811,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_7755dc92", RUNTIME, globals())
+embed("_mcpagg_4d776ac5", RUNTIME, globals())
 
 PLAN = {
     "name": "mcp",
