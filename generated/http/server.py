@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py --name http --serve stdio,http
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:b529b657fdf56b966bfad5cc0c6712be2cb1c176ad7b42a263f6576a321b6ebb (mcpagg 0.1.0; without launch.urls, remote, routing.composite, servers.masking)
+#   runtime:  sha256:6743ed11f231012091dd04e03d946acaff24d360cab0bb9b40586b64dd7a9cee (mcpagg 0.1.0; without launch.urls, remote, routing.composite, servers.masking)
 
 import sys
 
@@ -598,7 +598,7 @@ def main(tables, file):
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_b529b657.stdio.running import run
+    from _mcpagg_6743ed11.stdio.running import run
 
     run(tables, file, handover)
 
@@ -684,8 +684,8 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_b529b657.plan.plan import Plan
-    from _mcpagg_b529b657.tool.aggregator import aggregator_of
+    from _mcpagg_6743ed11.plan.plan import Plan
+    from _mcpagg_6743ed11.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -2282,6 +2282,8 @@ from ..http.streams import (
  failed_answer,
  parsed_event_id,
 )
+from ..messages.jsontext import parse
+from ..messages.message import is_id
 from ..messages.protocol import LISTS_CHANGED, PROGRESS, RESOURCE_UPDATED
 MAXIMUM_SESSIONS = 1000
 IDLE_SECONDS = 1800.0
@@ -2318,10 +2320,12 @@ class Session:
   stream.attach(writer)
   return stream
  def add_pending(self, stream, requests):
+  taken = {*self._replies}
   for message in requests:
-   if message.id_text in self._replies:
+   if message.id_text in taken:
     text = "A request with this id is still to be answered"
     raise Refused(400, text, identifier=message.id_text)
+   taken.add(message.id_text)
   for message in requests:
    self._replies[message.id_text] = stream
    token = message.json("params").part("_meta", "progressToken")
@@ -2388,11 +2392,12 @@ class Session:
   changed = message.method in LISTS_CHANGED
   return changed and any(held.method == message.method for held in self._held)
  def cancel(self, cancellation):
-  identifier = cancellation.json("params").part("requestId")
+  key = cancellation.params.get("requestId")
+  identifier = next((text for text in self._replies if _is_text_of(text, key)), "")
   stream = self._replies.get(identifier)
   if stream is None:
    if len(cancellation.line()) <= MAXIMUM_HELD_BYTES:
-    self._early_cancellations.append((monotonic(), identifier, cancellation))
+    self._early_cancellations.append((monotonic(), cancellation))
   elif stream is self.standalone:
    del self._replies[identifier]
    self._end_if_done(stream)
@@ -2400,12 +2405,16 @@ class Session:
    self.receive(failed_answer(identifier, "the request was cancelled"))
  def early_cancellations(self, requests):
   limit = monotonic() - EARLY_SECONDS
-  identifiers = {request.id_text for request in requests}
-  return [
-   cancellation
-   for at, identifier, cancellation in self._early_cancellations
-   if at > limit and identifier in identifiers
+  early = [one for one in self._early_cancellations if one[0] > limit]
+  texts = [request.id_text for request in requests]
+  meant = [
+   (at, cancellation)
+   for at, cancellation in early
+   if any(_is_text_of(text, cancellation.params.get("requestId")) for text in texts)
   ]
+  self._early_cancellations.clear()
+  self._early_cancellations.extend([one for one in early if one not in meant])
+  return [cancellation for _, cancellation in meant]
  def forget(self, stream):
   self._replies = {key: s for key, s in self._replies.items() if s is not stream}
   self._end_if_done(stream)
@@ -2413,6 +2422,9 @@ class Session:
   for identifier in [*self._replies]:
    self.receive(failed_answer(identifier, reason))
   self.standalone.end(reason)
+
+def _is_text_of(text, key):
+ return is_id(key) and parse(text) == key
 
 class Sessions:
  def __init__(self, bridge):
@@ -8735,9 +8747,14 @@ class LateCalls:
  def ended(self, number):
   self._late.pop(number, None)
  def expire(self, now):
-  self._late = {number: late for number, late in self._late.items() if late[1] > now}
-  for _, until in self._late.values():
-   self._effects.arm(until)
+  gone = []
+  for number, (_, until) in self._late.items():
+   if until > now:
+    self._effects.arm(until)
+    break
+   gone.append(number)
+  for number in gone:
+   del self._late[number]
 """,
     "servers.calls": r"""
 from ..clients.client import ModernRequest, extra_of
@@ -8920,8 +8937,12 @@ class CallQueue:
     return
    self._lifecycle.want(call.client)
    self._effects.starts_due = True
-  self._waiting.append(call)
-  self.flush()
+   self._waiting.append(call)
+  elif self._guarded:
+   self._waiting.append(call)
+   self.flush()
+  else:
+   self._send([call])
  def submit_unknown(self, call):
   self._unknown.append(call)
   self._lifecycle.want(call.client)
@@ -8947,7 +8968,10 @@ class CallQueue:
   if not self._waiting:
    return
   waiting, self._waiting = self._waiting, []
-  for call in waiting:
+  self._send(waiting)
+ def _send(self, calls):
+  requests = self._requests
+  for call in calls:
    if self._guarded and self._is_withheld(call):
     continue
    if self._lifecycle.era == MODERN or not requests.holds_back(call):
@@ -12458,7 +12482,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_b529b657", RUNTIME, globals())
+embed("_mcpagg_6743ed11", RUNTIME, globals())
 
 PLAN = {
     "name": "http",
@@ -12476,7 +12500,7 @@ PLAN = {
 
 async def app(scope, receive, send):
     """The ASGI application, for `uvicorn server:app` and its like."""
-    from _mcpagg_b529b657.http.app import serve_asgi
+    from _mcpagg_6743ed11.http.app import serve_asgi
 
     await serve_asgi(PLAN, __file__, scope, receive, send)
 

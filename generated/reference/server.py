@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:b529b657fdf56b966bfad5cc0c6712be2cb1c176ad7b42a263f6576a321b6ebb (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
+#   runtime:  sha256:6743ed11f231012091dd04e03d946acaff24d360cab0bb9b40586b64dd7a9cee (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
 
 import sys
 
@@ -1369,7 +1369,7 @@ def main(tables, file):
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_b529b657.stdio.running import run
+    from _mcpagg_6743ed11.stdio.running import run
 
     run(tables, file, handover)
 
@@ -1455,8 +1455,8 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_b529b657.plan.plan import Plan
-    from _mcpagg_b529b657.tool.aggregator import aggregator_of
+    from _mcpagg_6743ed11.plan.plan import Plan
+    from _mcpagg_6743ed11.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -7916,9 +7916,14 @@ class LateCalls:
  def ended(self, number):
   self._late.pop(number, None)
  def expire(self, now):
-  self._late = {number: late for number, late in self._late.items() if late[1] > now}
-  for _, until in self._late.values():
-   self._effects.arm(until)
+  gone = []
+  for number, (_, until) in self._late.items():
+   if until > now:
+    self._effects.arm(until)
+    break
+   gone.append(number)
+  for number in gone:
+   del self._late[number]
 """,
     "servers.calls": r"""
 from ..clients.client import ModernRequest, extra_of
@@ -8101,8 +8106,12 @@ class CallQueue:
     return
    self._lifecycle.want(call.client)
    self._effects.starts_due = True
-  self._waiting.append(call)
-  self.flush()
+   self._waiting.append(call)
+  elif self._guarded:
+   self._waiting.append(call)
+   self.flush()
+  else:
+   self._send([call])
  def submit_unknown(self, call):
   self._unknown.append(call)
   self._lifecycle.want(call.client)
@@ -8128,7 +8137,10 @@ class CallQueue:
   if not self._waiting:
    return
   waiting, self._waiting = self._waiting, []
-  for call in waiting:
+  self._send(waiting)
+ def _send(self, calls):
+  requests = self._requests
+  for call in calls:
    if self._guarded and self._is_withheld(call):
     continue
    if self._lifecycle.era == MODERN or not requests.holds_back(call):
@@ -11639,7 +11651,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_b529b657", RUNTIME, globals())
+embed("_mcpagg_6743ed11", RUNTIME, globals())
 
 PLAN = {
     "name": "mcp",
