@@ -532,6 +532,11 @@ def test_what_was_not_written_by_an_installation_is_not_overwritten(
     source = put(home / "x.source.json", "{}")
     assert installs("claude-desktop", "-o", str(home / "x.py")) == 2
     assert "was not written by --install" in capsys.readouterr().err
+    assert installs("claude-desktop", "-o", str(home / "y.py")) == 0
+    put(home / ".cursor/mcp.json", json.dumps({"mcpServers": {"b": stub_entry()}}))
+    capsys.readouterr()
+    assert installs("cursor", "-o", str(home / "y.py")) == 2
+    assert "claude_desktop_config.json start; choose another FILE" in capsys.readouterr().err
     assert (own.read_text(), source.read_text()) == ("print(1)\n", "{}")
 
 
