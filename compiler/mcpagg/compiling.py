@@ -19,6 +19,7 @@ from mcpagg.passes.emission.approval import approving
 from mcpagg.passes.emission.output import is_extension
 from mcpagg.passes.emission.recorded import (
     NO_CONTENTS,
+    Contents,
     Rows,
     asked_servers,
     check_recorded,
@@ -123,14 +124,17 @@ def compile_proxy(job: Job) -> Compilation:
     snapshot = combined(spec, asked, answers, earlier.snapshot)
     what = f"is as {job.file} has it: it could not be asked"
     job.warn(Problem(server.path, what) for server in spec.servers if server.name in snapshot.kept)
-    data = _linked(job, spec, with_transports(rows, snapshot), snapshot)
+    before = earlier
+    if job.against is not None:
+        before = _earlier(job, job.against, rows, is_needed=False)
+    rows = with_transports(rows, snapshot)
+    job.listener.learnt(before, Contents(rows, snapshot))
+    data = _linked(job, spec, rows, snapshot)
     job.warn(check_filters(spec, snapshot, job.options))
     findings = _findings(job, data)
     text = _text(job, data, job.key, earlier.contents.approval)
-    if job.against is not None:
-        earlier = _earlier(job, job.against, rows, is_needed=False)
     pins = find_pins(ready, answers.versions)
-    result = Compilation(job, text, data, ready.left_out, findings, pins, earlier)
+    result = Compilation(job, text, data, ready.left_out, findings, pins, before)
     if job.options.max_bytes is not None:
         from mcpagg.review.costs import check_size
 

@@ -14,7 +14,9 @@ from mcpagg.problems import Problem
 from mcpagg.spec import ServerSpec
 
 if TYPE_CHECKING:
+    from mcpagg.compilation import Earlier
     from mcpagg.passes.discovery.discovery import Awaited
+    from mcpagg.passes.emission.recorded import Contents
 
 
 class Listener:
@@ -34,6 +36,9 @@ class Listener:
 
     def waiting(self, awaited: Sequence[Awaited]) -> None:
         """Take, about once in a second, the servers that are still awaited."""
+
+    def learnt(self, before: Earlier, now: Contents) -> None:
+        """Take what FILE says of servers, and what they say: what follows may fail for that."""
 
 
 SILENT = Listener()

@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:108cbec9804bfcf5ace95d3ef5623e48d603cce56b0f27563b3dae7315ccb124 (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
+#   runtime:  sha256:95710a4ff64851b67c23ad5b541244eeb172b89ea007e91587ee4f9175f52acd (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
 
 import sys
 
@@ -1242,7 +1242,7 @@ def main(tables, file):
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_108cbec9.stdio.running import run
+    from _mcpagg_95710a4f.stdio.running import run
 
     run(tables, file, handover)
 
@@ -1315,8 +1315,8 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_108cbec9.plan.plan import Plan
-    from _mcpagg_108cbec9.tool.aggregator import aggregator_of
+    from _mcpagg_95710a4f.plan.plan import Plan
+    from _mcpagg_95710a4f.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -1344,6 +1344,7 @@ from ..plan.addresses import Addresses, uris_of
 from ..start.greeting import initialize_result, list_result
 from ..start.values import quote
 LIST_MILLISECONDS = 3_600_000
+UNCHECKED_MILLISECONDS = 5_000
 
 class Answers:
  def __init__(self, plan):
@@ -1442,7 +1443,9 @@ class Answers:
  def _hints(self, catalogue):
   plan = self.plan
   hints = [facts["hints"] for facts in plan.children.values() if "hints" in facts]
-  ttl = min([LIST_MILLISECONDS, *(hint["ttlMs"] for hint in hints if "ttlMs" in hint)])
+  may_change = plan.options.on_drift != "warn" and catalogue.unchecked
+  longest = UNCHECKED_MILLISECONDS if may_change else LIST_MILLISECONDS
+  ttl = min([longest, *(hint["ttlMs"] for hint in hints if "ttlMs" in hint)])
   private = any(hint.get("cacheScope") == "private" for hint in hints)
   spelled = catalogue.kind.key == "name" and plan.options.names == "auto"
   alone = private or spelled or any(catalogue.conditional.values())
@@ -2708,6 +2711,7 @@ class Catalogue:
   }
   self.live = {}
   self.version = 0
+  self.checked = set()
   self._snapshot = plan.snapshot
   self._outages = outages
   self._modern = {
@@ -2759,6 +2763,9 @@ class Catalogue:
    text = overlaid(text, patch)
    text = edited(text, drop=rivals(members(text)[0], members(patch)[0]))
   return legacy_item(text) if wraps else text
+ @property
+ def unchecked(self):
+  return any(s and s not in self.checked and s not in self._outages for s in self.servers)
  def left_out(self, server):
   return LEGACY_ONLY if server in self._modern else ()
  def served(self, server):
@@ -8427,6 +8434,7 @@ class ListReader:
    self._say(self.kind.name, f"{what}; its snapshot is withheld")
   else:
    self._say(self.kind.name, f"{what} ({problem}); its snapshot stays")
+  self._catalogue.checked.add(self._server)
   self.compared, self.is_awaited = True, False
  def _end_reading(self):
   if self._reading is not None:
@@ -8445,6 +8453,7 @@ class ListReader:
   if self._guarded or self._instances.shares(self._connection.child):
    self._apply(items, difference)
    self._report(difference)
+  self._catalogue.checked.add(self._server)
   overtaken = self._guarded and self._again_at < FOREVER
   self.compared, self.is_awaited = not overtaken, False
   if not overtaken:
@@ -10774,7 +10783,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_108cbec9", RUNTIME, globals())
+embed("_mcpagg_95710a4f", RUNTIME, globals())
 
 PLAN = {
     "name": "mcp",

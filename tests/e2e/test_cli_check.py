@@ -206,6 +206,27 @@ def test_what_fails_is_told_to_programs_too(
     assert "exited with status 1" in told
 
 
+def test_what_cannot_be_compiled_any_more_hides_no_change(
+    tmp_path: Path, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    behaves(tmp_path, tools=["kept", "secret"])
+    config = str(tmp_path / "mcp.json")
+    assert main([config, "-o", str(file), "--hide", "one:secret"]) == 0
+    behaves(tmp_path, tools=[{"name": "kept", "description": "other"}, "secrets"])
+    capsys.readouterr()
+    assert checked(file) == 2
+    told = capsys.readouterr()
+    assert "- tool secret\n" in told.out
+    assert "text               description" in told.out
+    assert "the filter 'one:secret' fits nothing" in told.err
+    assert checked(file, "--report", "json") == 2
+    report = json.loads(capsys.readouterr().out)
+    assert {change["name"] for change in report["changes"]} == {"kept", "secret", "secrets"}
+    assert "fits nothing" in report["errors"][0]["what"]
+    assert checked(file, "--report", "sarif") == 2
+    assert capsys.readouterr().out == ""
+
+
 @pytest.mark.skipif(os.name == "nt", reason="needs a pseudo terminal")
 @pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
 def test_a_terminal_gets_colours_unless_it_must_not(

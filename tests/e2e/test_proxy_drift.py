@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from proxies import compiled, served, swapped
-from wire import call, stub_entry, text, tool_names, tools
+from proxies import compiled, running, served, swapped
+from wire import Json, call, enveloped, stub_entry, text, tool_names, tools, wait_until
 
 LIST_CHANGED = "notifications/tools/list_changed"
 BEFORE = {"tools": ["kept", "changed", "gone"]}
@@ -32,6 +32,21 @@ def test_live_serves_what_the_child_says_now_and_tells_the_client_once(tmp_path:
         assert "+new -gone ~changed" in line
         assert "recompile" in line
         assert wire.messages(LIST_CHANGED) == []
+
+
+def test_a_client_that_keeps_lists_keeps_none_for_long_before_servers_were_compared(
+    tmp_path: Path,
+) -> None:
+    with running(drifted(tmp_path, "live")) as wire:
+
+        def listed() -> Json:
+            result: Json = wire.request("tools/list", enveloped())["result"]
+            return result
+
+        first = listed()
+        assert first["ttlMs"] < 3_600_000
+        wait_until(lambda: listed()["ttlMs"] == 3_600_000)
+        assert listed()["tools"] != first["tools"]
 
 
 def test_warn_keeps_the_snapshot(tmp_path: Path) -> None:

@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 from core import ASKABLE, Json, enveloped, failure, plan, request, result, tool
 
-from mcpagg_runtime.clients.answers import LIST_MILLISECONDS, Answers, answer_line
+from mcpagg_runtime.clients.answers import (
+    LIST_MILLISECONDS,
+    UNCHECKED_MILLISECONDS,
+    Answers,
+    answer_line,
+)
 from mcpagg_runtime.clients.client import Client
 from mcpagg_runtime.lists.catalogue import wraps_output
 from mcpagg_runtime.messages.jsontext import Json as Text
@@ -141,8 +146,15 @@ def test_what_this_revision_or_the_proxy_lacks_is_not_found(method: str) -> None
 # --- Lists ------------------------------------------------------------------------------------
 
 
+def checked(answers: Answers) -> Answers:
+    """Return the same, after all servers were compared with the snapshot."""
+    for catalogue in answers.catalogues.values():
+        catalogue.checked.update(catalogue.servers)
+    return answers
+
+
 def test_a_list_says_for_how_long_it_may_be_kept() -> None:
-    answers = Answers(plan({"a": ["t"]}, names="spec", prompts={"a": ["p"]}))
+    answers = checked(Answers(plan({"a": ["t"]}, names="spec", prompts={"a": ["p"]})))
     assert listed(answers) == {
         **COMPLETE,
         "tools": [tool("a:t")],
@@ -166,6 +178,22 @@ def test_a_list_has_one_page(cursor: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    ("policy", "ttl"),
+    [
+        ("live", UNCHECKED_MILLISECONDS),
+        ("refuse", UNCHECKED_MILLISECONDS),
+        ("warn", LIST_MILLISECONDS),
+    ],
+)
+def test_a_list_that_may_change_yet_is_not_kept_for_long(policy: str, ttl: int) -> None:
+    answers = Answers(plan({"a": ["t"], "b": ["u"]}, names="spec", on_drift=policy))
+    answers.catalogues["tools"].checked.add("a")
+    assert listed(answers)["ttlMs"] == ttl
+    answers.outages.add("b")
+    assert listed(answers)["ttlMs"] == LIST_MILLISECONDS
+
+
+@pytest.mark.parametrize(
     ("hints", "ttl", "scope"),
     [
         ([], LIST_MILLISECONDS, "public"),
@@ -178,7 +206,7 @@ def test_a_list_has_one_page(cursor: Any) -> None:
 def test_no_child_is_kept_longer_than_it_said(hints: list[Json], ttl: int, scope: str) -> None:
     names = "abc"[: len(hints) + 1]
     facts = {name: {"hints": hint} for name, hint in zip(names, hints, strict=False)}
-    answers = Answers(plan({name: ["t"] for name in names}, facts=facts, names="spec"))
+    answers = checked(Answers(plan({name: ["t"] for name in names}, facts=facts, names="spec")))
     assert (listed(answers)["ttlMs"], listed(answers)["cacheScope"]) == (ttl, scope)
 
 

@@ -129,9 +129,11 @@ def _compiled(
     try:
         return compile_proxy(job)
     except CompileError as fault:
-        from mcpagg.review.report import print_fault
+        if run.check or run.report != "text":
+            from mcpagg.review.report import print_review
+            from mcpagg.review.reviewing import review_of_fault
 
-        print_fault(str(file), fault, run.report)
+            print_review(review_of_fault(file, fault, console.known, source.options), run.report)
         raise
 
 

@@ -13,7 +13,9 @@ from mcpagg.job import Listener
 from mcpagg.problems import ChildFault, CompileError, Problem, count, folded
 
 if TYPE_CHECKING:
+    from mcpagg.compilation import Earlier
     from mcpagg.passes.discovery.discovery import Awaited
+    from mcpagg.passes.emission.recorded import Contents
 
 NEWS_SECONDS = 10.0
 """How often the awaited servers are printed where there is no terminal to rewrite a line of."""
@@ -42,6 +44,8 @@ class Console(Listener):
         self._told = now()
         """When something was printed last."""
         self._failures: tuple[Line, ...] = ()
+        self.known: tuple[Earlier, Contents] | None = None
+        """What FILE says of servers, and what they say now; None before they were asked."""
 
     def warn(self, problems: Sequence[Problem], servers: Collection[str] = ()) -> None:
         """Print warnings; those that are alike for one key of several servers are one line."""
@@ -55,6 +59,9 @@ class Console(Listener):
     def tell_failures(self) -> None:
         self._tell(self._failures)
         self._failures = ()
+
+    def learnt(self, before: Earlier, now: Contents) -> None:
+        self.known = before, now
 
     def tell_fault(self, fault: CompileError) -> None:
         """Print why the compilation failed."""

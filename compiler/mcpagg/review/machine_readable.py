@@ -12,7 +12,6 @@ from urllib.parse import quote
 from mcpagg import __version__
 from mcpagg.literal import json_text, literal, visible
 from mcpagg.options import PROGRAM
-from mcpagg.problems import CompileError
 from mcpagg.review import CLASSES
 from mcpagg.review.changes import Change, ServerSummary
 from mcpagg.review.costs import Cost
@@ -46,11 +45,12 @@ def as_json(review: Review) -> str:
     `counts` says whether a change fails the check; `place` is a JSON pointer; values that are not
     there are left out. `diff` is a unified diff of what no table of FILE explains. `findings` are
     those of lint; `lists` are what the lists of tools cost: of all (profile null) and of each
-    profile, tokens as estimated (`costs`). Where there are errors, nothing was compared.
+    profile, tokens as estimated (`costs`). Where there are errors, at most what servers say was
+    compared.
     """
     report = {
         "file": review.file,
-        "up_to_date": not review.changes,
+        "up_to_date": not (review.changes or review.errors),
         "fails": review.fails,
         "servers": [_server(summary) for summary in review.servers],
         "changes": [_change(change, review) for change in review.changes],
@@ -60,18 +60,9 @@ def as_json(review: Review) -> str:
             {"profile": profile, "servers": [_cost(cost) for cost in costs]}
             for profile, costs in review.costs
         ],
-        "errors": [],
+        "errors": [asdict(problem) for problem in review.errors],
     }
     return json_text(report)
-
-
-def fault_as_json(file: str, fault: CompileError) -> str:
-    """Return why there is nothing to compare FILE with, in the same shape."""
-    errors = [asdict(problem) for problem in fault.problems]
-    report = {"file": file, "up_to_date": False, "fails": True}
-    nothing: dict[str, Any] = {"servers": [], "changes": [], "diff": ""}
-    nothing |= {"findings": [], "lists": []}
-    return json_text({**report, **nothing, "errors": errors})
 
 
 def _server(summary: ServerSummary) -> dict[str, Any]:

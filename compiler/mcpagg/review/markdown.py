@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from mcpagg.literal import visible
-from mcpagg.problems import CompileError, count
+from mcpagg.problems import count
 from mcpagg.review import CLASSES
 from mcpagg.review.changes import Change
 from mcpagg.review.describing import (
@@ -44,15 +44,11 @@ def as_markdown(review: Review) -> str:
     return "\n".join(blocks) + "\n"
 
 
-def fault_as_markdown(file: str, fault: CompileError) -> str:
-    """Return why there is nothing to compare FILE with."""
-    lines = (f"- {_code(line)}" for line in str(fault).splitlines())
-    return "\n".join([f"### {_code(file)} was compared with nothing", *lines]) + "\n"
-
-
 def _blocks(review: Review) -> Iterator[str]:
     """Yield the lines, a fence as a whole: none but OPEN and FOLDED leaves anything open."""
     yield f"### {_code(review.file)}{review.headline().removeprefix(review.file)}"
+    for problem in review.errors:
+        yield f"- {_code(str(problem))}"
     for summary in review.servers:
         yield f"- {_code(describe_server(summary))}"
     for change in review.changes:

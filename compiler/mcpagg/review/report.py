@@ -10,7 +10,7 @@ from itertools import groupby
 
 from mcpagg.command.printing import Line, give_text, show_lines
 from mcpagg.literal import visible
-from mcpagg.problems import CompileError, count
+from mcpagg.problems import count
 from mcpagg.review.changes import Change
 from mcpagg.review.describing import (
     BAD,
@@ -26,14 +26,11 @@ from mcpagg.review.describing import (
     tone,
     values,
 )
-from mcpagg.review.machine_readable import as_json, as_sarif, fault_as_json
-from mcpagg.review.markdown import as_markdown, fault_as_markdown
+from mcpagg.review.machine_readable import as_json, as_sarif
+from mcpagg.review.markdown import as_markdown
 from mcpagg.review.reviewing import Review
 
 FORMS = {"json": as_json, "markdown": as_markdown, "sarif": as_sarif}
-
-# There is no SARIF then: without results, code scanning would take all that it knows for mended.
-FAULT_FORMS = {"json": fault_as_json, "markdown": fault_as_markdown}
 
 _WIDTH = len("schema-compatible")
 
@@ -44,20 +41,12 @@ def print_review(review: Review, form: str, *, in_full: bool = True) -> None:
     Raises:
         ConfigError: it is for a program, and standard output cannot be written to.
     """
+    if form == "sarif" and review.errors:
+        return  # without results, code scanning would take all that it knows for mended
     if form in FORMS:
         give_text(FORMS[form](review))
-    else:
+    elif review.changes or not review.errors:
         show_lines(as_lines(review) if in_full else as_summary(review))
-
-
-def print_fault(file: str, fault: CompileError, form: str) -> None:
-    """Print why nothing could be compared, where the form that is asked for can say that.
-
-    Raises:
-        ConfigError: as `print_review` does.
-    """
-    if form in FAULT_FORMS:
-        give_text(FAULT_FORMS[form](file, fault))
 
 
 def as_lines(review: Review) -> Iterator[Line]:

@@ -14,7 +14,7 @@ from mcpagg.literal import json_text
 from mcpagg.passes.emission.output import difference, differs
 from mcpagg.passes.emission.readback import cut
 from mcpagg.passes.emission.recorded import Contents, Rows
-from mcpagg.problems import count
+from mcpagg.problems import CompileError, Problem, count
 from mcpagg.review import ALWAYS, CLASSES
 from mcpagg.review.changes import Change, ServerSummary, compare, summaries, with_command_line
 from mcpagg.review.dry_run import HIDDEN, without_credentials
@@ -24,7 +24,8 @@ from mcpagg_runtime.launch.launch import strings
 from mcpagg_runtime.launch.variables import references
 
 if TYPE_CHECKING:
-    from mcpagg.compilation import Compilation
+    from mcpagg.compilation import Compilation, Earlier
+    from mcpagg.options import Options
     from mcpagg.review.costs import Cost
     from mcpagg.review.lint import Finding
 
@@ -43,7 +44,8 @@ class Review:
     `counting` are the classes that fail a check; `unchanged` is the number of servers of which
     nothing has changed; `diff` a unified diff of what no table of the file explains, "" for none.
     `findings` are those of lint in what is listed now; `costs` are (profile, those of its list of
-    tools), that of all (None) first.
+    tools), that of all (None) first. `errors` are why nothing can be compiled now: what servers say
+    is then all that was compared, if they could be asked.
     """
 
     file: str
@@ -56,10 +58,11 @@ class Review:
     since: str = ""
     findings: tuple[Finding, ...] = ()
     costs: tuple[tuple[str | None, tuple[Cost, ...]], ...] = ()
+    errors: tuple[Problem, ...] = ()
 
     @property
     def fails(self) -> bool:
-        return any(change.class_ in self.counting for change in self.changes)
+        return bool(self.errors) or any(change.class_ in self.counting for change in self.changes)
 
     @property
     def numbers(self) -> dict[str, int]:
@@ -74,6 +77,8 @@ class Review:
 
     def outcome(self) -> str:
         """Say how much has changed, if anything."""
+        if self.errors and not self.changes:
+            return f"{self.file} was compared with nothing"
         if not self.changes:
             return f"{self.file} is {f'as {self.since}' if self.since else AS_COMPILED}"
         since = f" since {self.since}" if self.since else ""
@@ -128,6 +133,30 @@ def review(
         unchanged=len(now.rows.keys() - {summary.name for summary in servers}),
         diff=rest if old else "",
     )
+
+
+def review_of_fault(
+    file: Path | None,
+    fault: CompileError,
+    known: tuple[Earlier, Contents] | None,
+    options: Options,
+) -> Review:
+    """Return why `file` cannot be compiled, beside what has changed of what servers say.
+
+    `known` is what the file says of them, and what they say; None if they could not be asked.
+    """
+    review = Review(str(file), "", errors=fault.problems)
+    if known is None or not known[0].contents.rows:
+        return review
+    earlier, now = known
+    before, names = earlier.contents, earlier.renamed
+    changes = [*compare(before, now, names)]
+    if options.allow_secrets:
+        masked = _masked(before.renamed(names).rows), _masked(now.rows)
+        changes = [*_without_secrets(changes, *masked)]
+    servers = summaries(changes, before, now, names)
+    unchanged = len(now.rows.keys() - {summary.name for summary in servers})
+    return replace(review, changes=tuple(changes), servers=servers, unchanged=unchanged)
 
 
 def _otherwise(old: str, text: str) -> str:

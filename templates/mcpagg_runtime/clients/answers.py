@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from mcpagg_runtime.plan.plan import Plan
 
 LIST_MILLISECONDS = 3_600_000
+"""For how long a list may be kept that is as its servers gave it."""
+UNCHECKED_MILLISECONDS = 5_000
+"""The same while it may change because a server is still to be compared with its snapshot."""
 
 
 class Answers:
@@ -163,12 +166,15 @@ class Answers:
     def _hints(self, catalogue: Catalogue) -> tuple[int, str]:
         """Return for how many milliseconds a list may be kept, and for whom.
 
-        No longer and for no more than any child said of its own. What depends on who asks (how
-        names are spelled, tools for clients with capabilities) is for that client alone.
+        No longer and for no more than any child said of its own, and not for long before all have
+        been compared: nobody tells a client that keeps a list what changed then. What depends on
+        who asks (how names are spelled, tools for clients with capabilities) is for it alone.
         """
         plan = self.plan
         hints = [facts["hints"] for facts in plan.children.values() if "hints" in facts]
-        ttl = min([LIST_MILLISECONDS, *(hint["ttlMs"] for hint in hints if "ttlMs" in hint)])
+        may_change = plan.options.on_drift != "warn" and catalogue.unchecked
+        longest = UNCHECKED_MILLISECONDS if may_change else LIST_MILLISECONDS
+        ttl = min([longest, *(hint["ttlMs"] for hint in hints if "ttlMs" in hint)])
         private = any(hint.get("cacheScope") == "private" for hint in hints)
         spelled = catalogue.kind.key == "name" and plan.options.names == "auto"
         alone = private or spelled or any(catalogue.conditional.values())

@@ -132,6 +132,8 @@ class Catalogue:
         """{server: the list that is served instead of its snapshot}."""
         self.version = 0
         """How often a list was replaced."""
+        self.checked: set[str] = set()
+        """The servers whose list was compared with the snapshot since this process started."""
         self._snapshot = plan.snapshot
         self._outages = outages
         self._modern = {
@@ -198,6 +200,11 @@ class Catalogue:
             text = overlaid(text, patch)
             text = edited(text, drop=rivals(members(text)[0], members(patch)[0]))
         return legacy_item(text) if wraps else text
+
+    @property
+    def unchecked(self) -> bool:
+        """Whether the list of a server that is not down is still to be compared."""
+        return any(s and s not in self.checked and s not in self._outages for s in self.servers)
 
     def left_out(self, server: str) -> tuple[str, ...]:
         """Return the members that are dropped from the items of a server.

@@ -260,6 +260,7 @@ class ListReader:
             self._say(self.kind.name, f"{what}; its snapshot is withheld")
         else:
             self._say(self.kind.name, f"{what} ({problem}); its snapshot stays")
+        self._catalogue.checked.add(self._server)
         self.compared, self.is_awaited = True, False
 
     def _end_reading(self) -> None:
@@ -281,6 +282,7 @@ class ListReader:
         if self._guarded or self._instances.shares(self._connection.child):
             self._apply(items, difference)
             self._report(difference)
+        self._catalogue.checked.add(self._server)
         # A change that was announced meanwhile may have come behind the page that it is about.
         overtaken = self._guarded and self._again_at < FOREVER
         self.compared, self.is_awaited = not overtaken, False
