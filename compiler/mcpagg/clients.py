@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from mcpagg.problems import ConfigError, Problem, suggest
 
@@ -89,19 +89,45 @@ def find_config(
         ConfigError: the client is unknown, there is none of its configs, or there are several
             in places of one rank.
     """
-    if client not in PLACES:
-        near = suggest(client, PLACES) or f"known are {', '.join(PLACES)}"
-        _refuse(client, "unknown client", near)
-    places = _places(client, home, environ, platform, cwd)
+    places = _known(client, home, environ, platform, cwd)
     for place in places:
-        pattern = glob.escape(place).replace("[*]", "*")
-        files = sorted(filter(os.path.isfile, glob.glob(pattern)))
+        files = _files_at(place)
         if len(files) > 1:
             _refuse(client, f"there are several: {', '.join(files)}", "give one of them as CONFIG")
         if files:
             return Path(files[0])
-    paths = ", ".join(str(Path(place)) for place in places)
-    _refuse(client, "no config found", f"looked at {paths}")
+    _none_found(client, places)
+
+
+class Found(NamedTuple):
+    """A config of a client that is there; `is_project` of one that is a project's own."""
+
+    file: Path
+    is_project: bool
+
+
+def find_all(
+    client: str, *, home: Path, environ: Mapping[str, str], platform: str, cwd: Path
+) -> list[Found]:
+    """Return all configs of `client` that apply in the folder `cwd`, each file once.
+
+    Raises:
+        ConfigError: the client is unknown, or there is none of its configs.
+    """
+    places = _known(client, home, environ, platform, cwd)
+    found: dict[str, Found] = {}
+    for place in places:
+        is_project = Path(place).is_relative_to(cwd) and not home.is_relative_to(cwd)
+        for file in _files_at(place):
+            found.setdefault(os.path.realpath(file), Found(Path(file), is_project))
+    files = [one for one in found.values() if not _is_replaced(client, one.file)]
+    return files or _none_found(client, places)
+
+
+def _is_replaced(client: str, file: Path) -> bool:
+    """Whether a client passes over a file, as another one is there: Continue's old config."""
+    newer = file.with_name("config.yaml")
+    return client == "continue" and file.suffix == ".json" and newer.is_file()
 
 
 def client_of(config: Path) -> str:
@@ -120,6 +146,31 @@ def users_place(client: str, home: Path, environ: Mapping[str, str], platform: s
     places = [Path(place) for place in _places(client, home, environ, platform, here)]
     own = [place for place in places if here not in place.parents and "*" not in str(place)]
     return str(next(filter(Path.exists, own), own[0]) if own else places[0].relative_to(here))
+
+
+def _known(
+    client: str, home: Path, environ: Mapping[str, str], platform: str, cwd: Path
+) -> list[str]:
+    """Return where the configs of a client may lie.
+
+    Raises:
+        ConfigError: the client is unknown.
+    """
+    if client not in PLACES:
+        near = suggest(client, PLACES) or f"known are {', '.join(PLACES)}"
+        _refuse(client, "unknown client", near)
+    return _places(client, home, environ, platform, cwd)
+
+
+def _files_at(place: str) -> list[str]:
+    """Return the files at a place, in which `*` is any name."""
+    pattern = glob.escape(place).replace("[*]", "*")
+    return sorted(filter(os.path.isfile, glob.glob(pattern)))
+
+
+def _none_found(client: str, places: list[str]) -> NoReturn:
+    paths = ", ".join(str(Path(place)) for place in places)
+    _refuse(client, "no config found", f"looked at {paths}")
 
 
 def _places(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from mcpagg.compilation import Compilation, Earlier, ProxyData
 from mcpagg.job import SILENT, Job, Listener
 from mcpagg.options import Source
 from mcpagg.passes.config import read_config
+from mcpagg.passes.config.reading import project_of
 from mcpagg.passes.config.selection import filtered
 from mcpagg.passes.emission.approval import approving
 from mcpagg.passes.emission.output import is_extension
@@ -28,6 +30,7 @@ from mcpagg.passes.emission.recorded import (
     renamed_servers,
 )
 from mcpagg.passes.environment.environment import check_environment, settle_folders
+from mcpagg.passes.environment.faces import original
 from mcpagg.passes.environment.nesting import check_nesting
 from mcpagg.passes.environment.pins import Pin, PinnedConfig, find_pins, write_pins
 from mcpagg.passes.environment.relocation import check_self_contained, launch_rows, with_transports
@@ -54,9 +57,9 @@ def dry_run(source: Source, environ: Mapping[str, str], file: Path | None = None
 
     listener = _Warnings()
     job = Job(source=source, environ=environ, file=file, listener=listener)
-    spec, fault = _read(job), None
+    spec, fault = read_spec(job), None
     try:
-        spec = _ready(job, spec, asked_servers(spec, None), ())
+        spec = ready_spec(job, spec, asked_servers(spec, None), ())
     except CompileError as problem:
         fault = problem
     return DryRun(spec, environ, tuple(listener.warnings), find_pins(spec, {}), fault)
@@ -82,11 +85,11 @@ def find_versions(job: Job) -> tuple[tuple[Pin, ...], bool]:
     """
     from mcpagg.passes.discovery.survey import ask, outcome_of
 
-    spec = _read(job)
+    spec = read_spec(job)
     names = [pin.server.name for pin in find_pins(spec, {})]
     if not names:
         return (), False
-    discovery = ask(job, spec, _ready(job, spec, names, ()))
+    discovery = ask(job, spec, ready_spec(job, spec, names, ()))
     if discovery.failures:
         job.listener.failed(discovery.failures, "; ".join(outcome_of(job, discovery)))
     return find_pins(spec, discovery.snapshot.versions), bool(discovery.failures)
@@ -97,7 +100,7 @@ def with_versions(job: Job, pins: Sequence[Pin]) -> PinnedConfig:
 
     def read(text: bytes) -> Sequence[ServerSpec]:
         source = replace(job.source, text=text)
-        return _read(replace(job, source=source, listener=SILENT)).servers
+        return read_spec(replace(job, source=source, listener=SILENT)).servers
 
     return write_pins(job.source.text, pins, read)
 
@@ -112,14 +115,14 @@ def compile_proxy(job: Job) -> Compilation:
         CompileError: with all faults of the pass that failed.
         ReadBackError: a fault of the compiler.
     """
-    spec = _read(job)
+    spec = read_spec(job)
     asked = asked_servers(spec, job.refresh)
     rows = launch_rows(spec, job.file.parent if job.file else spec.folder)
     earlier = _earlier(job, job.file, rows, is_needed=job.refresh is not None)
     if is_extension(job.file):
         check_self_contained(spec, rows)
     check_recorded(spec, asked, earlier.snapshot, str(job.file), job.commands.again)
-    ready = _ready(job, spec, asked, earlier.snapshot.names)
+    ready = ready_spec(job, spec, asked, earlier.snapshot.names)
     answers = _answers(job, spec, ready, earlier.snapshot)
     snapshot = combined(spec, asked, answers, earlier.snapshot)
     what = f"is as {job.file} has it: it could not be asked"
@@ -142,7 +145,7 @@ def compile_proxy(job: Job) -> Compilation:
     if job.may_use_cache:
         from mcpagg.passes.discovery.cache import Cache
 
-        Cache(spec, job.environ, job.options.minimal).clear()
+        Cache(spec, job.environ, job.options.minimal, job.values).clear()
     return result
 
 
@@ -159,13 +162,14 @@ def earlier_text(result: Compilation) -> str:
         return ""
 
 
-def _read(job: Job) -> ProxySpec:
+def read_spec(job: Job) -> ProxySpec:
     """Read the config, and choose its servers and tools as the options say.
 
     Raises:
         ConfigError: with every problem of the config.
     """
     source, options = job.source, job.options
+    project = project_of(source.folder, source.name, source.text)
     spec, warnings = read_config(
         source.text,
         source=source.name,
@@ -175,6 +179,7 @@ def _read(job: Job) -> ProxySpec:
         defines=options.defines,
         stdio_only=options.stdio_only,
         allow_secrets=options.allow_secrets,
+        original=partial(original, folder=project),
     )
     if options.profile:
         from mcpagg.passes.linking.profiles import check_chosen
@@ -202,7 +207,7 @@ def _earlier(job: Job, file: Path | None, rows: Rows, *, is_needed: bool) -> Ear
     return Earlier(contents, renamed_servers(contents.rows, rows))
 
 
-def _ready(
+def ready_spec(
     job: Job, spec: ProxySpec, asked: Collection[str], recorded: Collection[str]
 ) -> ProxySpec:
     """Return the spec of the servers to start, made ready for this machine.
@@ -219,6 +224,7 @@ def _ready(
         recorded=recorded,
         minimal=job.options.minimal,
         allow_failed=job.options.allow_failed,
+        values=job.values,
     )
     job.warn(warnings, spec.servers)
     return ready

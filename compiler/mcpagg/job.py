@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mcpagg.clients import FILE_NAMES
 from mcpagg.options import NO_COMMANDS, Commands, Options, Source
 from mcpagg.problems import Problem
-from mcpagg.spec import ServerSpec
+from mcpagg.spec import ServerSpec, Values
 
 if TYPE_CHECKING:
     from mcpagg.compilation import Earlier
@@ -50,15 +50,18 @@ class Job:
 
     `file` is where the proxy will lie, None for standard output; `commands` are those for it.
     `refresh` names the servers to ask, None for all: the others need nothing of what a start needs,
-    as their snapshots are those of `file`. `check`: the text is to be compared with `file`, so what
-    a server computes anew each time is taken from there (see `Snapshot.with_known_ttl`). `against`
-    is another file to compare the text with, which gives nothing of what is compiled. `key` is
-    the path of a key to approve the data with; without one, the approval in `file` stays as long as
-    the data do. `verbose` has all of a failed server's stderr quoted, and not only the end.
+    as their snapshots are those of `file`. `values` {server: {variable: value}} are what some
+    servers have besides `environ`, each its own. `check`: the text is to be compared with `file`,
+    so what a server computes anew each time is taken from there (see `Snapshot.with_known_ttl`).
+    `against` is another file to compare the text with, which gives nothing of what is compiled.
+    `key` is the path of a key to approve the data with; without one, the approval in `file` stays
+    as long as the data do. `verbose` has all of a failed server's stderr quoted, and not only the
+    end.
     """
 
     source: Source
     environ: Mapping[str, str]
+    values: Values = field(default_factory=dict)
     file: Path | None = None
     commands: Commands = NO_COMMANDS
     refresh: Collection[str] | None = None
@@ -91,7 +94,7 @@ class Job:
         file = Path(self.source.name).name
         if file in FILE_NAMES:
             return "mcp"
-        stem = re.split(r"\.(?:json|toml|ya?ml)", file)[0]
+        stem = re.split(r"\.(?:source\.json|json|toml|ya?ml)", file)[0]
         return stem.lstrip(".") or "mcpagg"
 
     def warn(self, problems: Iterable[Problem], servers: Iterable[ServerSpec] = ()) -> None:

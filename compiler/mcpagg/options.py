@@ -115,8 +115,12 @@ _RESTART = {
 }
 _ENV = {
     "inherit": "servers get the environment of the proxy (default)",
-    "minimal": "what any program needs, and their own `env`",
+    "minimal": "what is nobody's own (PATH, locale, proxies, certificates, …), and their `env`",
 }
+_LOCKED = (
+    "serve what was reviewed and nothing else: --on-drift refuse, --env minimal, and the digest of"
+    " FILE in the entry that is printed; what is given of the two beside it, counts"
+)
 _SERVE = {
     "stdio": "one client on standard input and output (default)",
     "stdio,http": "also many over HTTP: FILE --http, or uvicorn FILE:app",
@@ -147,9 +151,12 @@ class Options:
     )
     names: str = option("auto", BEHAVIOUR, _NAMES, runtime=True)
     start: str = option("eager", BEHAVIOUR, _START, runtime=True)
-    on_drift: str = option("live", BEHAVIOUR, _DRIFT, runtime=True)
+    on_drift: str | None = option(None, BEHAVIOUR, _DRIFT, runtime=True)
+    """None for what `locked` says; see `drift`."""
     restart: str = option("never", BEHAVIOUR, _RESTART, runtime=True)
-    env: str = option("inherit", BEHAVIOUR, _ENV, runtime=True)
+    env: str | None = option(None, BEHAVIOUR, _ENV, runtime=True)
+    """None for what `locked` says."""
+    locked: bool = option(False, BEHAVIOUR, _LOCKED)
     timeout: float | None = option(None, BEHAVIOUR, _TIMEOUT, SECONDS, runtime=True)
     connect_timeout: float = option(
         CONNECT_SECONDS, BEHAVIOUR, "limit of a start; default 60", SECONDS, runtime=True
@@ -177,9 +184,14 @@ class Options:
     """None for what the config's `serverTransport` says."""
 
     @property
+    def drift(self) -> str:
+        """What is done where a server differs from its snapshot."""
+        return self.on_drift or ("refuse" if self.locked else "live")
+
+    @property
     def minimal(self) -> bool:
         """Whether children get only the few variables that any program needs, and their own."""
-        return self.env == "minimal"
+        return self.env == "minimal" if self.env else self.locked
 
     @property
     def defines(self) -> dict[str, str]:
@@ -189,7 +201,8 @@ class Options:
     def runtime(self) -> dict[str, object]:
         """Return the options that the emitted file acts upon, by the runtime's names."""
         declared = options_of(Options).items()
-        return {name: getattr(self, name) for name, (how, _) in declared if how.runtime}
+        given = {name: getattr(self, name) for name, (how, _) in declared if how.runtime}
+        return given | {"on_drift": self.drift, "env": "minimal" if self.minimal else "inherit"}
 
     def http(self, spec: ProxySpec) -> dict[str, Any] | None:
         """Return what is said of serving over HTTP, None for a proxy that does not.

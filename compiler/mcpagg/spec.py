@@ -11,11 +11,15 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from glob import escape
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from mcpagg_runtime.launch.launch import Launch, Launches, Location
 
 Transport = Literal["stdio", "sse", "streamable-http"]
+Values = Mapping[str, Mapping[str, str]]
+"""{server: {variable: value}}; never part of a spec."""
+NO_VALUES: Values = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,11 +226,19 @@ class ProxySpec:
         return {server.name: server.path for server in self.servers}
 
     def launches(
-        self, names: Collection[str], environ: Mapping[str, str], minimal: bool = False
+        self,
+        names: Collection[str],
+        environ: Mapping[str, str],
+        minimal: bool = False,
+        values: Values = NO_VALUES,
     ) -> dict[str, Launch]:
         """Return what a start of each of these servers is made of, by its name.
 
-        `minimal` and what is raised are as in `Launches`.
+        `minimal` and what is raised are as in `Launches`, `values` as in `Job`.
         """
         launches = Launches(self.rows, environ, str(self.folder), minimal)
-        return {name: launches.prepare(name) for name in launches.rows if name in names}
+        return {
+            name: launches.replaced({**environ, **values.get(name, {})}).prepare(name)
+            for name in launches.rows
+            if name in names
+        }

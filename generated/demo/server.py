@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:95710a4ff64851b67c23ad5b541244eeb172b89ea007e91587ee4f9175f52acd (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
+#   runtime:  sha256:9346794c8d1aaf6a2c252b44dbff3c172839544b4d7aa41acd9249e006bc61e0 (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
 
 import sys
 
@@ -210,6 +210,49 @@ SNAPSHOT = {
 
 COMPILER = "0.1.0"
 
+# start/digest.py
+DIGEST = "sha256:"
+LEAST_DIGITS = 16
+ENTRY_DIGITS = 32
+_NOT_SIGNED = ("approval", "compiler")
+
+
+def data_digest(tables):
+    signed = {name: table for name, table in tables.items() if name not in _NOT_SIGNED}
+    return DIGEST + sha256_of(_sorted_text(signed))
+
+
+def entry_digest(tables):
+    return data_digest(tables)[: len(DIGEST) + ENTRY_DIGITS]
+
+
+def is_digest(word):
+    digits = word[len(DIGEST) :]
+    return (
+        word.startswith(DIGEST)
+        and len(digits) >= LEAST_DIGITS
+        and not digits.strip("0123456789abcdef")
+    )
+
+
+def sha256_of(text):
+    try:
+        from _sha2 import sha256
+    except ImportError:
+        try:
+            from _sha256 import sha256
+        except ImportError:
+            from hashlib import sha256
+    digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return digest
+
+
+def _sorted_text(value):
+    if type(value) is str:
+        return quote(value)
+    return "{" + ", ".join([f"{quote(k)}: {_sorted_text(value[k])}" for k in sorted(value)]) + "}"
+
+
 # start/embedded.py
 import sys
 
@@ -293,6 +336,9 @@ REFUSE_COLON = {
     "github-copilot": "Copilot CLI passes names on to a model API that answers 400",
     "copilot-cli": "the same, under its other name",
 }
+PORTABLE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
+OWN_LIMIT = 64
+TASKS = "io.modelcontextprotocol/tasks"
 
 
 def spelling_for(names, client):
@@ -306,8 +352,14 @@ def is_capable(declared):
     return type(declared) is dict and any(type(declared.get(name)) is dict for name in names)
 
 
-def negotiated_version(asked):
-    return asked if isinstance(asked, str) and asked in LEGACY_VERSIONS else LEGACY_VERSIONS[0]
+def negotiated_version(asked, newest=LEGACY_VERSIONS[0]):
+    known = isinstance(asked, str) and asked in LEGACY_VERSIONS
+    return str(asked) if known and str(asked) < newest else newest
+
+
+def newest_version(facts):
+    spoken = facts.get("handshake", facts["protocol"])
+    return spoken if spoken in LEGACY_VERSIONS else LEGACY_VERSIONS[0]
 
 
 def version_of(children):
@@ -341,11 +393,49 @@ def _joined(text):
 
 
 def labelled(server, name):
-    return f"[{server}] {name}"
+    return f"[{server}] {name}" if server else name
 
 
 def list_result(member, items):
     return f'{{"{member}":[{",".join(items)}]}}'
+
+
+class OwnWords:
+    def __init__(self, said):
+        value, _ = scan(said, 0)
+        self.info = text_of(value["serverInfo"])
+        self.modern_capabilities = text_of(_relayed_capabilities(value["capabilities"]))
+        shaken = value.get("handshakeCapabilities", value["capabilities"])
+        self.declared = _relayed_capabilities(shaken)
+        self.capabilities = text_of(self.declared)
+        self.instructions = value.get("instructions", "")
+
+
+def _relayed_capabilities(declared):
+    passed = {name: value for name, value in declared.items() if name != "tasks"}
+    extensions = passed.get("extensions")
+    if type(extensions) is dict:
+        known = {name: value for name, value in extensions.items() if name != TASKS}
+        passed["extensions"] = {n: v if type(v) is dict else {} for n, v in known.items()}
+    return passed
+
+
+def own_rows(server, separator, rows, uris):
+    if uris is not None:
+        return dict.fromkeys(uris, ())
+    found = {}
+    for exposed, row in rows.items():
+        own = row[0] if row else exposed
+        if len(row) < 2:
+            found[own] = ()
+        else:
+            name = own if exposed == server + separator + own else exposed
+            found[name] = own, name if is_portable(name) else ""
+    return found
+
+
+def is_portable(name):
+    return 0 < len(name) <= OWN_LIMIT and PORTABLE.issuperset(name)
 
 
 # start/handover.py
@@ -361,6 +451,7 @@ LOG_LEVEL = "MCP_PROXY_LOG_LEVEL"
 
 class Handover:
     def __init__(self):
+        self.face = None
         self.initialize_line = b""
         self.initialized = False
         self.unprocessed = b""
@@ -400,7 +491,10 @@ class StaticAnswers:
     def __init__(self, tables, handover):
         self.tables = tables
         self.handover = handover
-        self.children, _ = scan(tables["children"], 0)
+        self.face = handover.face
+        children, _ = scan(tables["children"], 0)
+        self.children = {self.face: children[self.face]} if self.face else children
+        self.own = OwnWords(tables["snapshot"][self.face]["server"]) if self.face else None
         self.options, _ = scan(tables["options"], 0)
         self.lists, _ = scan(tables["lists"], 0)
         self.spelling = spelling_for(self.options["names"], None)
@@ -465,15 +559,25 @@ class StaticAnswers:
             name = about.get("name") if type(about) is dict else None
             self.spelling = spelling_for(self.options["names"], name)
             self.capable = is_capable(params.get("capabilities"))
-            return self._initialize_result(negotiated_version(params.get("protocolVersion")))
+            return self._initialize_result(params.get("protocolVersion"))
         if params:
             return None
         if method == "ping":
             return "{}"
-        return self._list(*self.lists[method]) if method in self.lists else None
+        if method not in self.lists:
+            return None
+        kind, member, key, label = self.lists[method]
+        of = "resources" if kind == "templates" else kind
+        if self.own is not None and of not in self.own.declared:
+            return None
+        return self._list(kind, member, key, label)
 
-    def _initialize_result(self, version):
-        tables = self.tables
+    def _initialize_result(self, asked):
+        tables, own = self.tables, self.own
+        if own is not None:
+            version = negotiated_version(asked, *map(newest_version, self.children.values()))
+            return initialize_result(version, own.capabilities, own.info, own.instructions)
+        version = negotiated_version(asked)
         info = f'{{"name":{quote(tables["name"])},"version":"{version_of(self.children)}"}}'
         instructions = "\n\n".join(scan(tables["instructions"], 0)[0])
         return initialize_result(version, tables["capabilities"], info, instructions)
@@ -481,15 +585,26 @@ class StaticAnswers:
     def _list(self, kind, member, key, label):
         items = []
         column = 1 if self.spelling == "portable" else 0
-        routes, _ = scan(self.tables[kind], 0)
-        for server, rows in routes.items():
-            text = self.tables["snapshot"][server][kind]
+        for server, rows in self._routes(kind).items():
+            text = self.tables["snapshot"][server].get(kind, "[]")
             facts = self.children.get(server, {}) if kind == "tools" else {}
             hidden = () if self.capable else facts.get("conditional", ())
-            for own, names, head, tail in cut_list(text, key, label, server, rows):
+            shown = "" if self.face else server
+            for own, names, head, tail in cut_list(text, key, label, shown, rows):
+                if not names[column]:
+                    return None
                 if own not in hidden:
                     items.append(head + quote(names[column]) + tail)
         return list_result(member, items)
+
+    def _routes(self, kind):
+        routes = scan(self.tables[kind], 0)[0]
+        face = self.face
+        if not face:
+            return routes
+        apart = scan(self.tables.get("own_uris", "{}"), 0)[0].get(face, {})
+        rows = routes.get(face, {})
+        return {face: own_rows(face, self.options["separator"], rows, apart.get(kind))}
 
 
 def is_set(name):
@@ -501,13 +616,25 @@ def exit_on_signal(number):
     on_signal(number, (lambda *_: _exit(0)) if POSIX else SIG_DFL)
 
 
+def face_asked(words, tables):
+    if words and is_digest(words[-1]):
+        if not data_digest(tables).startswith(words[-1]):
+            return None
+        words = words[:-1]
+    if not words:
+        return ""
+    return words[1] if len(words) == 2 and words[0] == "--as" and words[1] else None
+
+
 def main(tables, file):
     on_signal(INTERRUPT, SIG_DFL)
     handover = Handover()
-    if len(sys.argv) == 1 and "profiles" not in tables and not isatty(0):
+    if not isatty(0):
         try:
-            static = StaticAnswers(tables, handover)
-            if static.can_serve():
+            handover.face = face_asked(sys.argv[1:], tables)
+            can_answer = handover.face is not None and "profiles" not in tables
+            static = StaticAnswers(tables, handover) if can_answer else None
+            if static is not None and static.can_serve():
                 for number in ENDING:
                     exit_on_signal(number)
                 static.serve()
@@ -515,7 +642,7 @@ def main(tables, file):
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_95710a4f.stdio.running import run
+    from _mcpagg_9346794c.stdio.running import run
 
     run(tables, file, handover)
 
@@ -550,6 +677,19 @@ string_behind = scanstring
 
 def string_at(text, index):
     return string_behind(text, index + 1, True)
+
+
+def text_of(value):
+    if type(value) is dict:
+        return (
+            "{" + ",".join([f"{quote(key)}:{text_of(part)}" for key, part in value.items()]) + "}"
+        )
+    if type(value) is list:
+        return "[" + ",".join([text_of(part) for part in value]) + "]"
+    if type(value) is str:
+        return quote(value)
+    words = {None: "null", True: "true", False: "false"}
+    return words[value] if value is None or type(value) is bool else repr(value)
 
 
 # start/waiting.py
@@ -588,8 +728,8 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_95710a4f.plan.plan import Plan
-    from _mcpagg_95710a4f.tool.aggregator import aggregator_of
+    from _mcpagg_9346794c.plan.plan import Plan
+    from _mcpagg_9346794c.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -618,6 +758,7 @@ from ..start.greeting import initialize_result, list_result
 from ..start.values import quote
 LIST_MILLISECONDS = 3_600_000
 UNCHECKED_MILLISECONDS = 5_000
+OFFERED = frozenset(METHODS) | {kind.method for kind in KINDS}
 
 class Answers:
  def __init__(self, plan):
@@ -649,10 +790,15 @@ class Answers:
  def _hands_out(self, catalogue):
   return self.has_addresses and any(map(catalogue.mentions, APART))
  def extenders(self, method):
+  plan = self.plan
+  if plan.face and plan.options.on_drift == "live" and method in OFFERED:
+   return [plan.face]
   if method in METHODS or method in PROTOCOL_METHODS:
    return []
+  if plan.face:
+   return [plan.face]
   likely = {}
-  for server, facts in self.plan.children.items():
+  for server, facts in plan.children.items():
    own = [name for name in facts.get("extensions", ()) if name != SKILLS.capability]
    marks = [f"{mark}/" for name in own for mark in (name, name.rpartition("/")[2])]
    if own:
@@ -669,8 +815,8 @@ class Answers:
   if type(message.value("params")) not in (dict, type(None)):
    return failure(identifier, error(INVALID_PARAMS, "params must be an object"))
   if method == "initialize":
-   client.introduce(message)
    plan = self.plan
+   client.introduce(message, plan.newest)
    about = initialize_result(
     client.version, plan.capabilities, plan.info, plan.instructions
    )
@@ -720,7 +866,7 @@ class Answers:
   longest = UNCHECKED_MILLISECONDS if may_change else LIST_MILLISECONDS
   ttl = min([longest, *(hint["ttlMs"] for hint in hints if "ttlMs" in hint)])
   private = any(hint.get("cacheScope") == "private" for hint in hints)
-  spelled = catalogue.kind.key == "name" and plan.options.names == "auto"
+  spelled = plan.options.names == "auto" and catalogue.has_two_spellings
   alone = private or spelled or any(catalogue.conditional.values())
   return ttl, "private" if alone else "public"
 
@@ -822,8 +968,8 @@ class Client:
  def shake_hands(self):
   self.initialized = True
   self.starter = self
- def introduce(self, message):
-  self.version = negotiated_version(message.params.get("protocolVersion"))
+ def introduce(self, message, newest=LEGACY_VERSIONS[0]):
+  self.version = negotiated_version(message.params.get("protocolVersion"), newest)
   text = message.params_text
   given, _ = members(text)
   self._present(text, given.get("clientInfo"), given.get("capabilities"))
@@ -904,7 +1050,7 @@ def _fault(meta):
 """,
     "clients.clients": r"""
 from ..clients.client import ModernRequest
-from ..messages.jsontext import Json, edited, members, obj, parse
+from ..messages.jsontext import edited, obj, parse
 from ..messages.message import error, notification
 from ..messages.protocol import (
  CLIENT_METHODS,
@@ -913,15 +1059,14 @@ from ..messages.protocol import (
  LOG_MESSAGE,
  METHOD_NOT_FOUND,
  RESOURCE_UPDATED,
- SERVER_MARK,
- TASKS,
 )
 from ..plan.uri_templates import is_within
+from ..start.greeting import TASKS
 from ..start.values import quote
-_CHECKED = ("message", "mode", "tools")
 
 class Clients:
- def __init__(self, logs):
+ def __init__(self, logs, speakers):
+  self.speakers = speakers
   self.level = ""
   self._logs = logs
   self._connected = {}
@@ -963,7 +1108,7 @@ class Clients:
  ):
   method, params = message.method or "", message.raw("params")
   if method == LOG_MESSAGE:
-   params = attributed_log(message.json("params"), server)
+   params = self.speakers.log(message, server)
   uri = message.params.get("uri")
   if method == RESOURCE_UPDATED and type(uri) is str:
    known = exposed(uri, server)
@@ -1009,39 +1154,6 @@ def inability(client, message):
 def _is_loud(level, threshold):
  return level not in LEVELS or not threshold or LEVELS.index(level) >= LEVELS.index(threshold)
 
-def attributed_log(params, server):
- logger = params.value.get("logger")
- named = f"{server}/{logger}" if type(logger) is str and logger else server
- return params.owned({"logger": quote(named)}).text
-
-def attributed(
- method, params, server, several, token={}
-):
- meta = Json(params.part("_meta") if type(params.value.get("_meta")) is dict else "{}")
- add = {"_meta": meta.owned({**token, SERVER_MARK: quote(server)}).text}
- message = params.value.get("message")
- if several and method == "elicitation/create" and type(message) is str:
-  add["message"] = quote(f"[{server}] {message}")
- return params.owned(add, _CHECKED).text
-
-def attributed_input(result, server, several):
- if type(result.value.get("inputRequests")) is not dict:
-  return result.text
- text = result.part("inputRequests")
- requests = {
-  key: _attributed_entry(entry, Json(text[begin:stop]), server, several)
-  for key, (entry, begin, stop) in members(text)[0].items()
- }
- return result.owned({"inputRequests": obj(requests)}).text
-
-def _attributed_entry(value, entry, server, several):
- method = value.get("method") if type(value) is dict else None
- if type(method) is not str or type(value.get("params", {})) is not dict:
-  return entry.text
- asked = Json(entry.part("params") or "{}")
- params = attributed(method, asked, server, several)
- return entry.owned({"params": params}, ("method",)).text
-
 def relayed(client):
  extensions = _passing_extensions(client)
  return obj({**client.capabilities, **extensions})
@@ -1063,6 +1175,7 @@ from ..clients.answers import Answers
 from ..messages.jsontext import Malformed, members, parse
 from ..messages.message import decode, read_message
 from ..messages.protocol import INFO_KEY
+from ..plan.face import of_servers
 DEFAULT_PROFILE = "default"
 
 def profile_names(plan):
@@ -1070,11 +1183,11 @@ def profile_names(plan):
 
 def narrowed(plan, profile):
  if not plan.profiles:
-  return plan
+  return of_servers(plan)
  parts, _ = members(plan.profiles)
  wanted = DEFAULT_PROFILE if profile is None else profile
  if wanted not in parts:
-  return plan.narrowed(profiles="")
+  return of_servers(plan.narrowed(profiles=""))
  part, start, _ = parts[wanted]
  texts, _ = members(plan.profiles, start)
  def declared(member):
@@ -1082,7 +1195,7 @@ def narrowed(plan, profile):
   return "".join([line.lstrip(" ") for line in plan.profiles[begin:end].split("\n")])
  modern = "modern_capabilities" if "modern_capabilities" in texts else "capabilities"
  tools = part["tools"]
- return plan.narrowed(
+ narrowed_plan = plan.narrowed(
   profiles="",
   capabilities=declared("capabilities"),
   modern_capabilities=declared(modern),
@@ -1105,6 +1218,7 @@ def narrowed(plan, profile):
    for kind, routes in plan.routes.items()
   },
  )
+ return of_servers(narrowed_plan)
 
 def choose(plan, answers, line):
  try:
@@ -1133,10 +1247,57 @@ def client_name(message):
 def _literally(name):
  return "".join([f"[{char}]" if char in "*?[" else char for char in name])
 """,
+    "clients.speakers": r"""
+from ..messages.jsontext import Json, members, obj
+from ..messages.protocol import SERVER_MARK
+from ..start.values import quote
+_CHECKED = ("message", "mode", "tools")
+
+class Speakers:
+ def __init__(self, *, named, several):
+  self._named = named
+  self._several = several
+ def log(self, message, server):
+  if not self._named:
+   return message.raw("params")
+  params = message.json("params")
+  logger = params.value.get("logger")
+  named = f"{server}/{logger}" if type(logger) is str and logger else server
+  return params.owned({"logger": quote(named)}).text
+ def request(self, message, server, token={}):
+  if not (self._named or token):
+   return message.raw("params")
+  return self.asked(message.method or "", message.json("params"), server, token)
+ def asked(self, method, params, server, token={}):
+  mark = {SERVER_MARK: quote(server)} if self._named else {}
+  if not (mark or token):
+   return params.text
+  meta = Json(params.part("_meta") if type(params.value.get("_meta")) is dict else "{}")
+  add = {"_meta": meta.owned({**token, **mark}).text}
+  message = params.value.get("message")
+  if self._several and method == "elicitation/create" and type(message) is str:
+   add["message"] = quote(f"[{server}] {message}")
+  return params.owned(add, _CHECKED).text
+ def required_input(self, result, server):
+  if not self._named or type(result.value.get("inputRequests")) is not dict:
+   return result
+  text = result.part("inputRequests")
+  requests = {
+   key: self._entry(entry, Json(text[begin:stop]), server)
+   for key, (entry, begin, stop) in members(text)[0].items()
+  }
+  return result.owned({"inputRequests": obj(requests)})
+ def _entry(self, value, entry, server):
+  method = value.get("method") if type(value) is dict else None
+  if type(method) is not str or type(value.get("params", {})) is not dict:
+   return entry.text
+  params = self.asked(method, Json(entry.part("params") or "{}"), server)
+  return entry.owned({"params": params}, ("method",)).text
+""",
     "launch.approval": r"""
 import os
 import subprocess
-from ..launch.nesting import data_digest
+from ..start.digest import data_digest
 ALLOWED_SIGNERS = "MCPAGG_ALLOWED_SIGNERS"
 NAMESPACE = "mcpagg"
 TIMEOUT_SECONDS = 30.0
@@ -1240,6 +1401,8 @@ _LOCALE_AND_TEMP = {"LANG", "LC_ALL", "LC_CTYPE", "TMP", "TMPDIR", "TZ"}
 _PROXIES = {"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"}
 _CERTIFICATES = {"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE"}
 COMMON_VARIABLES = BASIC_VARIABLES | _LOCALE_AND_TEMP | _PROXIES | _CERTIFICATES
+_SESSION = {"DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR", "XDG_SESSION_TYPE"}
+MINIMAL_VARIABLES = COMMON_VARIABLES | _SESSION | {"DBUS_SESSION_BUS_ADDRESS"}
 
 class Location:
  __slots__ = ("field", "key")
@@ -1376,8 +1539,8 @@ class Launches:
   return Launch(argv, env, cwd, scope.mentioned, url, headers, masks, transport, name=name)
  def _visible(self, row, environ):
   if self._minimal:
-   basic = BASIC_VARIABLES | {ABOVE}
-   return {key: value for key, value in environ.items() if key in basic}
+   seen = _keys({*MINIMAL_VARIABLES, ABOVE})
+   return {key: value for key, value in environ.items() if key in seen}
   allowed = _keys(mentioned(row)) | _keys(COMMON_VARIABLES)
   hidden = self._all_mentioned() - allowed
   return {key: value for key, value in environ.items() if key not in hidden}
@@ -1518,31 +1681,12 @@ def missing_variables(
  return missing
 """,
     "launch.nesting": r"""
+from ..start.digest import data_digest, sha256_of
 from ..start.handover import ABOVE
-from ..start.values import quote
-try:
- from _sha2 import sha256
-except ImportError:
- try:
-  from _sha256 import sha256
- except ImportError:
-  from hashlib import sha256
-_NOT_SIGNED = ("approval", "compiler")
 _IDENTITY_DIGITS = 32
 
-def data_digest(tables):
- signed = {name: table for name, table in tables.items() if name not in _NOT_SIGNED}
- digest = sha256(_sorted_text(signed).encode("ascii")).hexdigest()
- return f"sha256:{digest}"
-
-def _sorted_text(value):
- if type(value) is str:
-  return quote(value)
- return "{" + ", ".join([f"{quote(k)}: {_sorted_text(value[k])}" for k in sorted(value)]) + "}"
-
 def identity(digest, server):
- text = sha256(f"{digest} {server}".encode("utf-8", "surrogatepass")).hexdigest()
- return text[:_IDENTITY_DIGITS]
+ return sha256_of(f"{digest} {server}")[:_IDENTITY_DIGITS]
 
 def servers_above(
  tables, servers, environ):
@@ -1976,6 +2120,7 @@ class Catalogue:
  def __init__(self, kind, plan, outages):
   facts = plan.children if kind is TOOLS else {}
   self.kind = kind
+  self.face = plan.face
   self.servers = (*plan.servers, *([""] if plan.subtools else []))
   self.routes = plan.routes[kind.name]
   self.conditional = {
@@ -2041,6 +2186,12 @@ class Catalogue:
   return any(s and s not in self.checked and s not in self._outages for s in self.servers)
  def left_out(self, server):
   return LEGACY_ONLY if server in self._modern else ()
+ @property
+ def has_two_spellings(self):
+  items = [item for server in self.servers for item in self.served(server)]
+  return any(item.portable != item.exposed for item in items)
+ def shown(self, server):
+  return "" if server == self.face else server
  def served(self, server):
   return self.live[server] if server in self.live else self.recorded(server)
  def recorded(self, server):
@@ -2049,7 +2200,8 @@ class Catalogue:
    text = self._snapshot[server].get(kind.name, "[]")
    rows = self._rows.get(server, {})
    found = []
-   for own, names, head, tail in cut_list(text, kind.key, kind.label, server, rows):
+   shown = self.shown(server)
+   for own, names, head, tail in cut_list(text, kind.key, kind.label, shown, rows):
     item = Item(server, own, names[0], head, tail)
     item.portable = names[1]
     found.append(item)
@@ -2435,7 +2587,7 @@ def listed(items, catalogue, connection):
    if routes.get(item.original, own)[0] == server or is_qualifiable(item.original)
   ]
   for item in items:
-   item.exposed = item.portable = labelled(server, item.exposed)
+   item.exposed = item.portable = labelled(catalogue.shown(server), item.exposed)
  return items
 
 def _named(items, catalogue, connection):
@@ -3453,7 +3605,6 @@ ENVELOPE = frozenset({VERSION_KEY, CAPABILITIES_KEY, INFO_KEY, LEVEL_KEY})
 SERVER_KEY = "io.modelcontextprotocol/serverInfo"
 SUBSCRIPTION_KEY = "io.modelcontextprotocol/subscriptionId"
 SERVER_MARK = "mcpagg/server"
-TASKS = "io.modelcontextprotocol/tasks"
 SKILLS_EXTENSION = "io.modelcontextprotocol/skills"
 PAGE_SCHEME = "ui://"
 SKILL_SCHEME = "skill://"
@@ -3650,7 +3801,7 @@ def _identified(message, request):
  return message.under(str(request)) if message.is_response else message
 """,
     "modern.child": r"""
-from ..clients.clients import able, attributed_input
+from ..clients.clients import able
 from ..lists.catalogue import wraps_output
 from ..messages.jsontext import Json, edited, obj
 from ..messages.message import (
@@ -3691,16 +3842,15 @@ class ModernChildPort:
   self,
   connection,
   about,
+  speakers,
   ask=lambda client, message: None,
   tool=lambda name: "",
-  *,
-  several=False,
  ):
   self.connection = connection
   self._about = about
   self.ask_client = ask
   self._tool = tool
-  self._several = several
+  self._speakers = speakers
   self._effects = connection.effects
   self._send = self._effects.sender(connection.child)
   self._asking, self._info = "{}", ""
@@ -3828,9 +3978,10 @@ class ModernChildPort:
   elif type(said) is not dict:
    message = self.failure(number, "answered with what is no result")
   elif said.get("resultType") == "input_required":
-   whole = message.members["result"]
-   text = attributed_input(whole, self.connection.name, self._several)
-   message = result(str(number), text)
+   required = self._speakers.required_input(
+    message.members["result"], self.connection.name
+   )
+   message = result(str(number), required)
   self.connection.receive(message)
  def failure(self, number, reason):
   text = error(INTERNAL_ERROR, f"Server '{self.connection.name}' {reason}")
@@ -3873,7 +4024,6 @@ def _introduction(said):
 """,
     "modern.client": r"""
 from ..clients.client import ModernRequest
-from ..clients.clients import attributed
 from ..lists.differences import same
 from ..messages.ambiguity import ambiguity
 from ..messages.jsontext import Json, Malformed, edited, elements, obj, parse, place_of
@@ -3987,11 +4137,11 @@ class PendingCall:
   asking = self.request
   if not _may_be_asked(asking) or not _visits_urls(asking):
    return False
-  server, several = self._port.server_of(asking.message), len(self._router.children) > 1
+  server, speakers = self._port.server_of(asking.message), self._router.clients.speakers
   for number, params in enumerate(_visits(message)):
    asked = params
    if server:
-    asked = attributed("elicitation/create", Json(params), server, several)
+    asked = speakers.asked("elicitation/create", Json(params), server)
    self._asked[-1 - number] = "elicitation/create", _modern_params(asked)
   if self._asked:
    self._suspend()
@@ -4698,10 +4848,116 @@ def _with_each(text, member, change):
  same = new == [part for _, part in found]
  return text if same else Json(text).owned({member: f"[{','.join(new)}]"}).text
 """,
+    "plan.face": r"""
+import json
+from ..messages.jsontext import parse
+from ..plan.names import own_portable_names
+from ..start.greeting import OwnWords, newest_version, own_rows
+INSTRUCTIONS_LIMIT = 2000
+
+class UnknownServer(Exception):
+ pass
+
+def served(plan, names):
+ for name in names:
+  if name not in plan.servers:
+   raise UnknownServer(f"--as: {_unknown(plan, name)}")
+ return of_servers(plan.narrowed(asked=tuple(dict.fromkeys(names)))) if names else plan
+
+def _unknown(plan, name):
+ if name in plan.failed:
+  return f"server '{name}' was left out when this was compiled, because it failed"
+ from difflib import get_close_matches
+ near = get_close_matches(name, [*plan.servers], 1)
+ has = f"did you mean '{near[0]}'?" if near else f"it has {', '.join(plan.servers)}"
+ return f"there is no server '{name}'; {has}"
+
+def of_servers(plan):
+ names = plan.asked
+ if not names:
+  return plan
+ known = [name for name in plan.servers if name in names]
+ part = plan.narrowed(
+  servers={name: plan.servers[name] for name in known},
+  children={name: plan.children[name] for name in known},
+  subtools={},
+  routes={
+   kind: {exposed: route for exposed, route in routes.items() if route[0] in known}
+   for kind, routes in plan.routes.items()
+  },
+ )
+ if len(names) == 1:
+  return _as_itself(part, names[0])
+ own = {name: _own_words(plan, name) for name in known}
+ return part.narrowed(
+  capabilities=_shared(plan.capabilities, [parse(one.capabilities) for one in own.values()]),
+  modern_capabilities=_shared(
+   plan.modern_capabilities, [parse(one.modern_capabilities) for one in own.values()]
+  ),
+  instructions=merged_instructions({name: one.instructions for name, one in own.items()}),
+ )
+
+def _as_itself(part, name):
+ if name not in part.servers:
+  return part.narrowed(
+   name=name, capabilities="{}", modern_capabilities="{}", instructions=""
+  )
+ own = _own_words(part, name)
+ return part.narrowed(
+  name=name,
+  face=name,
+  newest=newest_version(part.children[name]),
+  identity=own.info,
+  capabilities=own.capabilities,
+  modern_capabilities=own.modern_capabilities,
+  instructions=own.instructions,
+  routes={kind: _own_routes(part, name, kind) for kind in part.routes},
+ )
+
+def _own_words(plan, name):
+ return OwnWords(plan.snapshot[name]["server"])
+
+def _own_routes(part, name, kind):
+ listed = {exposed: row for exposed, (_, *row) in part.routes[kind].items()}
+ uris = part.own_uris.get(name, {}).get(kind)
+ rows = own_rows(name, part.options.separator, listed, uris)
+ portable = own_portable_names([exposed for exposed, row in rows.items() if len(row) > 1])
+ return {
+  exposed: (name, row[0], portable[exposed]) if len(row) > 1 else (name, *row)
+  for exposed, row in rows.items()
+ }
+
+def _shared(whole, declared):
+ kept = {
+  name: value
+  for name, value in parse(whole).items()
+  if name == "tools" or any(name in own for own in declared)
+ }
+ if "extensions" in kept:
+  of_any = {name for own in declared for name in own.get("extensions", ())}
+  kept["extensions"] = {n: v for n, v in kept["extensions"].items() if n in of_any}
+ resources = [own.get("resources") for own in declared]
+ if not any(type(one) is dict and one.get("subscribe") is True for one in resources):
+  kept.get("resources", {}).pop("subscribe", None)
+ return json.dumps(kept, separators=(",", ":"))
+
+def merged_instructions(said):
+ words = {server: text.strip() for server, text in said.items() if text.strip()}
+ if not words:
+  return ""
+ head = "What each server behind this proxy says, by its own names for its tools:"
+ share = (INSTRUCTIONS_LIMIT - len(head)) // len(words)
+ return "\n\n".join([head, *(_section(*pair, share) for pair in words.items())])
+
+def _section(server, words, share):
+ text = f"# {server}\n{words}"
+ return text if len(text) <= share - 2 else text[: share - 3].rstrip() + "…"
+""",
     "plan.names": r"""
+from ..start.digest import sha256_of
+from ..start.greeting import PORTABLE, is_portable
 PORTABLE_LIMIT = 50
 _HASH_LENGTHS = (6, 12, 32)
-_PORTABLE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 
 def exposed_name(server, tool, row, separator):
  renamed = row.get("rename", {}).get(tool)
@@ -4718,6 +4974,11 @@ def portable_names(exposed):
    if count[short] > 1 or is_exposed or not 0 < len(short) <= PORTABLE_LIMIT:
     names[name] = _hashed(name, length)
  return names
+
+def own_portable_names(names):
+ names = [*names]
+ cleaned = portable_names(names)
+ return {name: name if is_portable(name) else cleaned[name] for name in names}
 
 def prefix_of(name, servers, separator):
  known = prefixes(servers, separator)
@@ -4738,17 +4999,21 @@ def name_new(
   owners[other.exposed] = owners[other.portable] = other.server, other.original
  for exposed, route in catalogue.routes.items():
   owners[exposed] = owners[route[2]] = route[0], route[1]
- is_anothers = _anothers_prefix(server, row, catalogue.servers, options)
+ others = () if server == catalogue.face else catalogue.servers
+ is_anothers = _anothers_prefix(server, row, others, options)
  named = []
  for item in items:
-  if options.names != "bare":
+  if server == catalogue.face:
+   item.exposed = row.get("rename", {}).get(item.original, item.original)
+  elif options.names != "bare":
    item.exposed = exposed_name(server, item.original, row, options.separator)
   owner = server, item.original
   if owners.get(item.exposed, owner) == owner and is_anothers(item.exposed):
    item.exposed = hashed_name(item.exposed)
   if owners.setdefault(item.exposed, owner) == owner:
    named.append(item)
- portable = portable_names([*owners])
+ spell = own_portable_names if server == catalogue.face else portable_names
+ portable = spell([*owners])
  for item in named:
   item.portable = portable[item.exposed]
   if item.portable != item.exposed and is_anothers(item.portable):
@@ -4765,20 +5030,19 @@ def _anothers_prefix(
  return is_anothers
 
 def _sanitized(name):
- text = "".join([char if char in _PORTABLE else "_" for char in name])
+ text = "".join([char if char in PORTABLE else "_" for char in name])
  while "__" in text:
   text = text.replace("__", "_")
  return text.strip("_")
 
 def _hashed(name, length):
- from hashlib import sha256
- mark = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:length]
+ mark = sha256_of(name)[:length]
  return f"{_sanitized(name)[: PORTABLE_LIMIT - length - 1].rstrip('_-') or 'tool'}_{mark}"
 """,
     "plan.plan": r"""
 from ..messages.jsontext import obj, parse
 from ..messages.protocol import SERVER_KEY, SKILLS_EXTENSION
-from ..start.greeting import version_of
+from ..start.greeting import LEGACY_VERSIONS, version_of
 from ..start.values import quote
 PLAIN = ("name", "compiler", "config")
 
@@ -4811,6 +5075,11 @@ class Plan:
   self.approval = parse(tables.get("approval", "{}"))
   self.profiles = tables.get("profiles", "")
   self.whole = self
+  self.asked = ()
+  self.face = ""
+  self.identity = ""
+  self.newest = LEGACY_VERSIONS[0]
+  self.own_uris = parse(tables.get("own_uris", "{}"))
   self.overlays = tables.get("overlays", "")
  @property
  def needs(self):
@@ -4821,7 +5090,7 @@ class Plan:
   return [name for name, facts in extended if SKILLS_EXTENSION in facts.get("extensions", ())]
  @property
  def info(self):
-  return obj(name=quote(self.name), version=quote(self.version))
+  return self.identity or obj(name=quote(self.name), version=quote(self.version))
  @property
  def signature(self):
   return obj({SERVER_KEY: self.info})
@@ -5770,14 +6039,12 @@ class Core:
  def child_up(self, child, masks={}):
   if child.era == MODERN:
    from ..modern.child import ModernChildPort
-   plan = self.router.plan
-   several = len(plan.servers) > 1
    port = ModernChildPort(
     child.connection,
-    plan.info,
+    self.router.plan.whole.info,
+    self.router.clients.speakers,
     child.ask,
     lambda tool: self.schema_of(child, tool),
-    several=several,
    )
    child.up(port, masks)
   else:
@@ -5828,7 +6095,7 @@ from ..messages.protocol import (
  SKILLS_EXTENSION,
 )
 from ..plan.uri_templates import fits, is_within, qualified_unit
-from ..routing.routing import CompletionCall
+from ..routing.routing import completion_of
 from ..servers.call import Call
 from ..servers.lifecycle import DOWN
 from ..start.values import quote
@@ -5933,7 +6200,8 @@ class ResourceRouting:
    owners = [self._children[item.server]] if item is not None else self.owners(uri)
   able = [child for child in owners if "completions" in child.lifecycle.declared]
   if owners:
-   call = CompletionCall(client, message, uri, _replaced(uri, own, "ref", "uri"), own)
+   completing = completion_of(self._answers.plan)
+   call = completing(client, message, uri, _replaced(uri, own, "ref", "uri"), own)
    self._dispatch.send(call, able or owners)
   else:
    self._dispatch.deny(client, message, INVALID_PARAMS, f"Nothing to complete: {uri}")
@@ -5977,6 +6245,7 @@ def _tells_of_resources(child):
 """,
     "routing.router": r"""
 from ..clients.clients import Clients
+from ..clients.speakers import Speakers
 from ..lists.uris import UriOwners
 from ..messages.ambiguity import ambiguity
 from ..messages.jsontext import Json, Malformed, NotAnObject, obj
@@ -6010,7 +6279,8 @@ class Router:
   self.answers = answers
   self.plan = answers.plan
   self.effects = effects
-  self.clients = Clients("logging" in answers.declared)
+  speakers = Speakers(named=not self.plan.face, several=len(self.plan.servers) > 1)
+  self.clients = Clients("logging" in answers.declared, speakers)
   self._origins = UriOwners(answers.has_addresses, answers.addresses)
   self.servers = {
    name: Instances(name, answers, effects, self.clients, self._origins)
@@ -6190,7 +6460,8 @@ class Router:
    self._dispatch.withdraw(call, child, lambda n: params.owned({"requestId": n}).text)
 """,
     "routing.routing": r"""
-from ..lists.catalogue import TOOLS, Item, Kind
+from ..lists.catalogue import PROMPTS, TOOLS, Item, Kind
+from ..lists.listing import is_hidden
 from ..messages.message import error, failure, result
 from ..messages.protocol import (
  INVALID_PARAMS,
@@ -6208,6 +6479,9 @@ class CompletionCall(Call):
   super().__init__(client, message, name, path, original)
   deliver = self.answer
   self.answer = lambda answer: deliver(_completed(answer))
+
+def completion_of(plan):
+ return Call if plan.face else CompletionCall
 
 def _completed(answer):
  if answer.is_error and answer.code == METHOD_NOT_FOUND:
@@ -6289,10 +6563,18 @@ class NameRouting:
   elif items:
    meant = " or ".join([getattr(item, client.spelling) for item in items])
    self._deny(client, message, f"{_unknown(kind)}: {name}; say {meant}")
+  elif self._asks_as_itself(kind, name):
+   call = Call(client, message, name, ("name",), name)
+   self._dispatch.send(call, [self._children[self._plan.face]])
   elif kind is TOOLS:
    self._call_unknown(client, message, name)
   else:
    self._deny(client, message, f"{_unknown(kind)}: {name}")
+ def _asks_as_itself(self, kind, name):
+  face = self._plan.face
+  if not face or self._options.on_drift != "live":
+   return False
+  return not is_hidden(kind, name, self._plan.servers[face])
  def _call_listed(self, client, message, kind, item):
   name = item.exposed
   if self._catalogues[kind.name].find(name) is not None:
@@ -6325,10 +6607,12 @@ class NameRouting:
  def _call_unknown(self, client, message, name):
   separator = self._options.separator
   server = prefix_of(name, self._children, separator)
-  if server is None and self._options.names != "bare" and separator not in name:
+  prefixed = self._options.names != "bare" and not self._plan.face
+  if server is None and prefixed and separator not in name:
    self._dispatch.refuse(client, message, tool_of_nobody(name))
    return
-  child = self._dispatch.serving(client, server) if server is not None else None
+  named = None if self._plan.face else server
+  child = self._dispatch.serving(client, named) if named is not None else None
   live = self._options.on_drift == "live"
   if child is None or not live or child.lifecycle.is_down_for_good:
    self._dispatch.refuse(client, message, tool_not_found(name))
@@ -6338,8 +6622,12 @@ class NameRouting:
   items = self.named("prompts", name)
   if len(items) == 1:
    [item] = items
-   call = CompletionCall(client, message, item.exposed, ("ref", "name"), item.original)
+   completing = completion_of(self._plan)
+   call = completing(client, message, item.exposed, ("ref", "name"), item.original)
    self._dispatch.send(call, [self._children[item.server]])
+  elif not items and self._asks_as_itself(PROMPTS, name):
+   call = Call(client, message, name, ("ref", "name"), name)
+   self._dispatch.send(call, [self._children[self._plan.face]])
   else:
    self._deny(client, message, f"Nothing to complete: {name}")
  def _deny(self, client, message, text):
@@ -6788,9 +7076,8 @@ class Child:
   self.connection = Connection(self, self.receive, self.row, plan.options, effects)
   self.lifecycle = Lifecycle(self.connection, plan, era, audience)
   self._loss_said = False
-  several = len(plan.servers) > 1
   self.requests = ServerRequests(
-   self.connection, self.lifecycle, clients, instances, self._send_on, several=several
+   self.connection, self.lifecycle, clients, instances, self._send_on
   )
   self.lists = Lists(self._catalogues, self.connection, self.lifecycle, clients, instances)
   self.calls = CallQueue(self, self._catalogues, origins, instances)
@@ -7449,7 +7736,7 @@ class Lifecycle:
   if self.client is not None:
    version = min(version, self.client.version)
    able, info = relayed(self.client), self.client.info
-  return handshake(version, able, info or self._plan.info)
+  return handshake(version, able, info or self._plan.whole.info)
  def ready(self, answer):
   said = answer.value("result")
   self.enter(READY)
@@ -7820,7 +8107,6 @@ class Lists:
   return next((reason for reason in reasons if reason is not None), None)
 """,
     "servers.open_requests": r"""
-from ..clients.clients import attributed
 from ..messages.jsontext import Json
 from ..messages.message import notification, request
 from ..messages.protocol import CANCELLED, PROGRESS
@@ -7843,21 +8129,19 @@ class OpenRequests:
   connection,
   lifecycle,
   send_on,
-  *,
-  several,
+  speakers,
  ):
   self._connection = connection
   self._lifecycle = lifecycle
   self._send_on = send_on
-  self._several = several
+  self._speakers = speakers
   self.pending = []
  def ask(self, client, message):
   asked = ServerRequest(client, message)
   self.pending.append(asked)
   token = {"progressToken": str(asked.number)} if asked.token else {}
-  method, name = message.method or "", self._connection.name
-  params = attributed(method, message.json("params"), name, self._several, token)
-  client.deliver(request(asked.number, method, params))
+  params = self._speakers.request(message, self._connection.name, token)
+  client.deliver(request(asked.number, message.method or "", params))
  def limit(self, requests, now):
   for asked in requests:
    if asked.deadline == FOREVER:
@@ -7965,14 +8249,12 @@ class ServerRequests:
   clients,
   instances,
   send_on,
-  *,
-  several,
  ):
   self._connection = connection
   self._lifecycle = lifecycle
   self._clients = clients
   self._instances = instances
-  self.open = OpenRequests(connection, lifecycle, send_on, several=several)
+  self.open = OpenRequests(connection, lifecycle, send_on, clients.speakers)
   self.held = []
   self.deferred = DeferredRequests(lifecycle, clients)
   self.first_calls = FirstCalls()
@@ -8670,6 +8952,7 @@ import os
 import sys
 from ..launch.platforms import own_folder
 from ..messages.printable import where
+from ..plan.face import served
 from ..plan.plan import PLAIN, Plan, unreadable
 from ..start.handover import LOG_DIRECTORY
 from ..stdio.standard import open_standard_files, print_error
@@ -8681,11 +8964,13 @@ def run(tables, file, handover):
  open_standard_files()
  try:
   plan = Plan(tables)
-  if len(sys.argv) > 1 or os.environ.get(LOG_DIRECTORY):
+  face = handover.face
+  is_plain = not face or face in plan.servers
+  if face is None or not is_plain or os.environ.get(LOG_DIRECTORY):
    from ..tool.commands import run_command
    status = run_command(plan, folder, sys.argv[1:], handover)
   else:
-   status = Stdio(plan, folder).run(handover)
+   status = Stdio(served(plan, [face] if face else []), folder).run(handover)
  except OSError as problem:
   print_error(f"{file}: {problem.strerror or type(problem).__name__}")
   status = INPUT_UNREADABLE
@@ -8797,7 +9082,8 @@ class Stdio:
   if handover.unwritten:
    self.writer.send(handover.unwritten)
   if handover.initialize_line:
-   self.client.introduce(read_message(decode(handover.initialize_line)))
+   hello = read_message(decode(handover.initialize_line))
+   self.client.introduce(hello, self.answers.plan.newest)
   if handover.initialized:
    self.client.shake_hands()
    if not handover.unprocessed and self._wants_servers():
@@ -8933,7 +9219,7 @@ def _protocol_output():
 import os
 import threading
 from ..launch.launch import Launches
-from ..launch.nesting import data_digest, with_identity
+from ..launch.nesting import with_identity
 from ..messages.printable import where
 from ..messages.reading import answered
 from ..processes.process import Process
@@ -8941,6 +9227,7 @@ from ..processes.reasons import start_failure
 from ..processes.spawning import spawn
 from ..processes.threads import join, start_thread
 from ..servers.lifecycle import STARTING
+from ..start.digest import data_digest
 from ..start.embedded import SPARE
 CLOSING_CHECK_SECONDS = 1.0
 
@@ -9384,7 +9671,11 @@ def _error_lines(plan, name, known, error):
  server, sign, _ = name.partition(plan.options.separator)
  if server in plan.failed:
   yield f"server '{server}' was left out when this was compiled, because it failed"
- elif sign and not any(name.startswith(f"{known}{sign}") for known in plan.servers):
+ elif (
+  sign
+  and not plan.face
+  and not any(name.startswith(f"{known}{sign}") for known in plan.servers)
+ ):
   yield f"there is no server '{server}'; it has {', '.join(plan.servers)}"
  near = suggestion(name, list(plan.routes["tools"]))
  if near:
@@ -9499,6 +9790,14 @@ import os
 import signal
 from ..clients.profiles import narrowed, profile_names
 from ..launch.approval import NotApproved, signer_of
+from ..plan.face import UnknownServer, served
+from ..start.digest import (
+ DIGEST,
+ LEAST_DIGITS,
+ data_digest,
+ entry_digest,
+ is_digest,
+)
 from ..start.handover import ENDING, LOG_DIRECTORY, LOG_LEVEL
 from ..stdio.log_file import is_debug, open_log_at, path_in
 from ..stdio.standard import print_error
@@ -9516,6 +9815,10 @@ from ..tool.inspection import (
  variables,
 )
 from ..tool.printing import flush_output, print_json, print_lines, print_texts
+OTHER_DIGEST = (
+ "nothing was started: what was reviewed is {named}, and this file is {own} now; see what has"
+ " changed: mcpagg-compile --check --offline --against OLD -o FILE, or git log -p FILE"
+)
 NOT_MEANT = (
  "This is about the data, not the code below it: for that see mcpagg-compile --check --offline"
 )
@@ -9527,10 +9830,32 @@ STATUSES = (
 
 def run_command(plan, folder, arguments, handover):
  try:
-  status = _carry_out(plan, folder, _read(plan, arguments), handover)
+  words = _checked_digests(plan, arguments)
+  chosen = _read(plan, words)
+  status = _carry_out(_asked(plan, chosen), folder, chosen, handover)
  except SystemExit as left:
   status = left.code if isinstance(left.code, int) else 1
  return flush_output() or status
+
+def _checked_digests(plan, arguments):
+ named = [word for word in arguments if word.startswith(DIGEST)]
+ for word in named:
+  problem = ""
+  if not is_digest(word):
+   problem = f"{word!r} is no digest: write {LEAST_DIGITS} or more of its digits"
+  elif not data_digest(plan.tables).startswith(word):
+   problem = OTHER_DIGEST.format(named=word, own=entry_digest(plan.tables))
+  if problem:
+   print_error(f"{plan.name}: {problem}")
+   raise SystemExit(2)
+ return [word for word in arguments if word not in named]
+
+def _asked(plan, chosen):
+ try:
+  return served(plan, chosen.servers)
+ except UnknownServer as problem:
+  print_error(f"{plan.name}: {problem}")
+  raise SystemExit(2) from None
 
 def _read(plan, arguments):
  print_lines([])
@@ -9543,13 +9868,15 @@ def _read(plan, arguments):
 def argument_parser(plan):
  parser = argparse.ArgumentParser(
   description=f"{plan.name}: an MCP server over standard input and output. "
-  "Without arguments, or with --names, --profile or --log alone, it serves.",
+  "Without arguments, or with --as, --names, --profile or --log alone, it serves. Any command"
+  f" may have a DIGEST behind it, {DIGEST}…: a file whose data are others does nothing then.",
   epilog=STATUSES,
  )
  asked = parser.add_mutually_exclusive_group()
  add = asked.add_argument
  add("--list", action="store_true", help="list what it offers")
  add("--env", action="store_true", help="list the variables that it needs")
+ add("--digest", action="store_true", help="print the digest that an entry may name: see DIGEST")
  add("--verify", metavar="SIGNERS", help="has one of these allowed signers approved it?")
  add("--check", action="store_true", help="start all servers; are they as when compiled?")
  add(
@@ -9560,6 +9887,8 @@ def argument_parser(plan):
  )
  add("--log", metavar="FILE", help="serve, and log what becomes of servers")
  add = parser.add_argument
+ about = "this server alone, as itself; repeated: these alone, as one proxy"
+ add("--as", dest="servers", metavar="NAME", action="append", default=[], help=about)
  add("--http", action="store_true", help="serve many clients over HTTP")
  add("--host", help="http: the address to listen on; default 127.0.0.1")
  add("--port", help="http: its port, 0 for any that is free; default 3006")
@@ -9577,7 +9906,7 @@ def argument_parser(plan):
  return parser
 
 def _contradiction(plan, chosen):
- looks = bool(chosen.env or chosen.check or chosen.verify or chosen.call)
+ looks = bool(chosen.env or chosen.check or chosen.verify or chosen.call or chosen.digest)
  prints_json = chosen.list or chosen.env or chosen.check
  logs = chosen.log or os.environ.get(LOG_DIRECTORY)
  addressed = chosen.host or chosen.port or chosen.path
@@ -9597,6 +9926,8 @@ def _contradiction(plan, chosen):
  return next((problem for is_broken, problem in rules if is_broken), "")
 
 def _carry_out(plan, folder, chosen, handover):
+ if chosen.digest:
+  return print_lines([entry_digest(plan.tables)])
  if chosen.verify:
   return verify_approval(plan, chosen.verify)
  if chosen.names:
@@ -10056,7 +10387,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_95710a4f", RUNTIME, globals())
+embed("_mcpagg_9346794c", RUNTIME, globals())
 
 PLAN = {
     "name": "mcp",

@@ -15,6 +15,7 @@ from typing import Any
 import mcp
 import pytest
 from compilations import compilation, tool
+from dialogues import Heard, Step, play
 from proxies import compiled, running, served
 from wire import Wire, call, initialize, tools
 
@@ -22,6 +23,25 @@ from mcpagg.command.mcpb import pack
 
 VERSION = "2026.8.31"
 NPM = "@modelcontextprotocol/server-"
+
+CLIENT = {"name": "test", "version": "1"}
+LISTS = {
+    "everything": ("tools", "prompts", "resources", "resources/templates"),
+    **dict.fromkeys(("filesystem", "memory", "thinking", "time", "git"), ("tools",)),
+}
+MORE: dict[str, list[Step]] = {
+    "everything": [
+        ("prompts/get", {"name": "simple-prompt"}),
+        ("prompts/get", {"name": "args-prompt", "arguments": {"city": "Rome"}}),
+        ("prompts/get", {"name": "none"}),
+        ("resources/read", {"uri": "demo://resource/none/0"}),
+        ("tools/call", {"name": "trigger-elicitation-request", "arguments": {}}),
+        (
+            "tools/call",
+            {"name": "trigger-sampling-request", "arguments": {"prompt": "x", "maxTokens": 9}},
+        ),
+    ]
+}
 
 pytestmark = [
     pytest.mark.slow,
@@ -91,26 +111,64 @@ def calls(folder: Path) -> dict[str, list[tuple[str, dict[str, Any]]]]:
     }
 
 
-def test_every_tool_is_listed_and_called_as_without_the_proxy(
+def test_every_server_is_heard_as_without_the_proxy(
     file: Path, servers: dict[str, dict[str, Any]], folder: Path
 ) -> None:
-    with served(file) as proxy:
-        listed = tools(proxy)
+    """As itself, all that a client hears is the same; behind the proxy, its tools and results are.
+
+    Lists and the handshake are compared as values, all else as text.
+    """
+    able = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {"listChanged": True}}
+    sampled = {"role": "assistant", "model": "none", "content": {"type": "text", "text": "s"}}
+    answers: dict[str, dict[str, Any]] = {
+        "roots/list": {"roots": [{"uri": folder.as_uri()}]},
+        "elicitation/create": {"action": "decline"},
+        "sampling/createMessage": sampled,
+    }
+    hello = {"protocolVersion": "2025-06-18", "capabilities": able, "clientInfo": CLIENT}
+    begin: list[Step] = [("initialize", hello), ("notifications/initialized", None)]
+    with running(file) as proxy:
+        play(proxy, begin, answers)
+        listed = {tool["name"]: tool for tool in tools(proxy)}
         for name, entry in servers.items():
-            with Wire(
-                [entry["command"], *entry["args"]], env={**os.environ, **entry.get("env", {})}
-            ) as direct:
-                initialize(direct, client_info={"name": "test", "version": "1"})
-                for tool, arguments in calls(folder)[name]:
-                    theirs = call(direct, tool, **arguments)
-                    ours = call(proxy, f"{name}:{tool}", **arguments)
-                    assert _outcome(ours) == _outcome(theirs)
+            script: list[Step] = [
+                *((f"{kind}/list", None) for kind in LISTS[name]),
+                *(("tools/call", {"name": n, "arguments": a}) for n, a in calls(folder)[name]),
+                *MORE.get(name, ()),
+                ("tools/call", {"name": "none", "arguments": {}}),
+                ("none/such", {}),
+            ]
+            command = [entry["command"], *entry["args"]]
+            with Wire(command, env={**os.environ, **entry.get("env", {})}) as direct:
+                theirs = play(direct, [*begin, *script], answers)
                 own = {tool["name"]: tool for tool in tools(direct)}
-            ours_listed = [t for t in listed if t["name"].startswith(f"{name}:")]
-            assert [t["name"].partition(":")[2] for t in ours_listed] == list(own)
-            for listed_tool in ours_listed:
-                original = listed_tool["name"].partition(":")[2]
-                assert {**listed_tool, "name": original} == own[original]
+            with running(file, "--as", name) as wire:
+                ours = play(wire, [*begin, *script], answers)
+            pairs = zip(ours.answers, theirs.answers, strict=True)
+            assert [pair for pair in pairs if pair[0] != pair[1] and not _is_known(*pair)] == []
+            assert _asked_in_calls(ours) == _asked_in_calls(theirs)
+            assert [n for n in listed if n.startswith(f"{name}:")] == [f"{name}:{n}" for n in own]
+            for tool, value in own.items():
+                assert {**listed[f"{name}:{tool}"], "name": tool} == value
+            for tool, arguments in calls(folder)[name]:
+                step: Step = ("tools/call", {"name": f"{name}:{tool}", "arguments": arguments})
+                same: Step = ("tools/call", {"name": tool, "arguments": arguments})
+                [(_, outcome)] = play(proxy, [step], answers).answers
+                assert (f"tools/call {json.dumps(same[1])}", outcome) in theirs.answers
+
+
+def _asked_in_calls(heard: Heard) -> list[tuple[str, str]]:
+    """Return what was asked but for roots, which may be asked for at any time."""
+    return [one for one in heard.asked if one[0] != "roots/list"]
+
+
+def _is_known(our: tuple[str, str], their: tuple[str, str]) -> bool:
+    """Whether all that differs is that tasks, which are not relayed, are not declared."""
+    if not our[0].startswith("initialize"):
+        return False
+    own = json.loads(their[1].partition(" ")[2])
+    own["capabilities"].pop("tasks", None)
+    return json.dumps(own, sort_keys=True) == our[1].partition(" ")[2]
 
 
 def test_tools_that_need_a_capability_are_shown_to_clients_that_have_it(file: Path) -> None:
@@ -200,10 +258,6 @@ def _runs(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:
         return False
-
-
-def _outcome(response: dict[str, Any]) -> str:
-    return json.dumps([response.get("result"), response.get("error")])
 
 
 def test_an_extension_passes_the_validator_of_its_format(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from core import (
 )
 
 from mcpagg_runtime.clients.client import Client
-from mcpagg_runtime.messages.protocol import LEGACY, TASKS
+from mcpagg_runtime.messages.protocol import LEGACY
 from mcpagg_runtime.servers.effects import FOREVER
 from mcpagg_runtime.servers.instances import MAXIMUM_IN_BACKGROUND, MAXIMUM_STARTING
 from mcpagg_runtime.servers.lifecycle import (
@@ -31,6 +31,7 @@ from mcpagg_runtime.servers.lifecycle import (
     TRANSITIONS,
     IllegalTransition,
 )
+from mcpagg_runtime.start.greeting import TASKS
 
 MANY = {f"s{number:02}": ["t"] for number in range(12)}
 

@@ -15,7 +15,7 @@ from mcpagg.passes.linking.linking import Linked, link
 from mcpagg.problems import NameClash
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
 from mcpagg_runtime.lists.catalogue import SKILLS
-from mcpagg_runtime.messages.protocol import TASKS
+from mcpagg_runtime.start.greeting import TASKS
 
 MODERN, LEGACY = "2026-07-28", "2025-11-25"
 

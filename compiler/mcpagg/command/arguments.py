@@ -89,6 +89,11 @@ _PIN = (
     "say which versions of their packages servers run, where the config names none, and"
     " write them into it with --yes; then exit"
 )
+_INSTALL = (
+    "have the client's entries start one FILE, each as itself, under the names that they have;"
+    " shows what changes, and asks"
+)
+_UNINSTALL = "put the client's entries back as they were before --install"
 _REPORT = {
     "text": "what --dry-run found, or what has changed in FILE, as lines (default)",
     "json": "as JSON",
@@ -126,7 +131,11 @@ class Run:
     offline: bool = option(False, READ, "take the snapshot from FILE; start no server")
     refresh: tuple[str, ...] = option((), READ, _REFRESH, NAME)
     pin: bool = option(False, READ, _PIN)
-    yes: bool = option(False, READ, "--pin: write the versions into the config")
+    install: bool = option(False, READ, _INSTALL)
+    uninstall: bool = option(False, READ, _UNINSTALL)
+    yes: bool = option(
+        False, READ, "--pin: write the versions; --install, --uninstall: go on unasked"
+    )
     login: str | None = option(
         None, READ, "log in at this remote server, for all proxies; then exit", NAME
     )

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mcpagg.command.invocation import parse, read_source
+from mcpagg.command.invocation import check_run, parse, read_source
 from mcpagg.command.printing import give_text, is_terminal, say, show
 from mcpagg.options import PROGRAM, commands
 from mcpagg.problems import ChildFault, CompileError, ConfigError, InternalFault, Problem, count
@@ -60,6 +60,8 @@ def _described(fault: BaseException) -> str:
 
 def _run(given: list[str]) -> int:
     run = parse(given)
+    if run.install or run.uninstall:
+        return _install(run)
     source = read_source(run)
     if run.login is not None:
         return _login(source, run.login)
@@ -145,6 +147,17 @@ def _login(source: Source, name: str) -> int:
 
     show(f"{name}: {log_in(source, name, os.environ, tell)}")
     return 0
+
+
+def _install(run: Run) -> int:
+    check_run(run)
+    if run.client is None and run.config is None:
+        remedy = "give --from CLIENT"
+        raise ConfigError(PROGRAM, [Problem("", "no client is given", remedy)])
+    from mcpagg.command import installing
+
+    verb = installing.install if run.install else installing.uninstall
+    return verb(run, os.environ)
 
 
 def _pin(source: Source, run: Run) -> int:

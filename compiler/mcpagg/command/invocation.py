@@ -67,14 +67,24 @@ def _with_recorded(run: Run, given: dict[str, Any]) -> dict[str, Any]:
     return {**before, **given}
 
 
+def check_run(run: Run) -> None:
+    """Refuse options that cannot be had together, or whose values cannot be used.
+
+    Raises:
+        ConfigError: naming each.
+    """
+    if faults := [Problem("", what) for what, is_so in _contradictions(run) if is_so]:
+        raise ConfigError(PROGRAM, faults)
+    _check_options(run.options)
+
+
 def read_source(run: Run) -> Source:
     """Read the config that is asked for, with the options that are given.
 
     Raises:
         ConfigError: there is none, or options cannot be had together.
     """
-    if faults := [Problem("", what) for what, is_so in _contradictions(run) if is_so]:
-        raise ConfigError(PROGRAM, faults)
+    check_run(run)
     name = run.config or os.environ.get(CONFIG_VARIABLE)
     if run.client:
         from mcpagg.clients import find_config
@@ -89,7 +99,6 @@ def read_source(run: Run) -> Source:
         )
         raise ConfigError(PROGRAM, [Problem("", "no config is given", remedy)])
     options = run.options
-    _check_options(options)
     if name == "-":
         return Source(_standard_input(), "-", Path.cwd(), options)
     try:
@@ -112,7 +121,18 @@ def _contradictions(run: Run) -> Iterator[tuple[str, object]]:
         yield f"--{flag} does not go with --dry-run", getattr(run, flag) and run.dry_run
     for flag in ("output", "check", "offline", "refresh", "login", "dry_run"):
         yield f"--pin does not go with {flag_of(flag)}", getattr(run, flag) and run.pin
-    yield "--yes goes with --pin", run.yes and not run.pin
+    for verb in ("install", "uninstall"):
+        for flag in ("check", "offline", "refresh", "login", "dry_run", "pin"):
+            what = f"--{verb} does not go with {flag_of(flag)}"
+            yield what, getattr(run, flag) and getattr(run, verb)
+    yield "--install does not go with --uninstall", run.install and run.uninstall
+    yield "--uninstall takes no -o: the entries name their file", run.uninstall and run.output
+    yield "--install needs a config that can be edited", run.install and "-" in (
+        run.config,
+        run.output,
+    )
+    asks = run.pin or run.install or run.uninstall
+    yield "--yes goes with --pin, --install and --uninstall", run.yes and not asks
     yield "--pin --yes needs a file to write to", run.yes and run.config == "-"
     yield "--login does not go with --check", run.login and run.check
     yield "--sbom needs the name of a file", run.sbom in ("", "-")

@@ -18,6 +18,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from mcpagg.passes.emission.output import SERVER
+from mcpagg.passes.emission.readback import digest_of
 from mcpagg.passes.linking.linking import listed_items
 from mcpagg.problems import count
 from mcpagg_runtime.launch.launch import MORE_FOLDERS
@@ -74,18 +75,21 @@ def _manifest(result: Compilation) -> dict[str, Any]:
         "description": f"One proxy for {count(len(servers), 'MCP server')}: "
         f"{', '.join(servers[:_LISTED])}{more}",
         "author": {"name": "compiled by mcpagg"},
-        "server": _server(fields),
+        "server": _server(fields, [digest_of(result.text)] if result.options.locked else []),
         "tools": [*_tools(result)],
-        "tools_generated": result.options.on_drift == "live",
+        "tools_generated": result.options.drift == "live",
         "prompts_generated": bool(result.data.linked.routes["prompts"]),
         "compatibility": {"runtimes": {"python": ">=3.9"}},
     }
     return manifest | ({"user_config": fields} if fields else {})
 
 
-def _server(fields: Iterable[str]) -> dict[str, Any]:
-    """Return how the proxy is started. On Windows alone, `python` is Python 3 for sure."""
-    start = {"command": "python3", "args": ["-I", f"${{__dirname}}/{SERVER}"]}
+def _server(fields: Iterable[str], words: Iterable[str]) -> dict[str, Any]:
+    """Return how the proxy is started, with these words behind it.
+
+    On Windows alone, `python` is Python 3 for sure.
+    """
+    start = {"command": "python3", "args": ["-I", f"${{__dirname}}/{SERVER}", *words]}
     env = {MORE_FOLDERS if name == "PATH" else name: f"${{user_config.{name}}}" for name in fields}
     override = {"platform_overrides": {"win32": {"command": "python"}}}
     return {

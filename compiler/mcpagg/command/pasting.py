@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -137,10 +137,14 @@ def start_of(
     rows: Mapping[str, Mapping[str, Any]],
     environ: Mapping[str, str],
     minimal: bool,
+    digest: str = "",
 ) -> Start:
-    """Return how a file is started that has these rows; nothing of it goes into the file."""
+    """Return how a file is started that has these rows; nothing of it goes into the file.
+
+    `digest` is what the entry is to name of the file, "" for nothing.
+    """
     folder = str(file.absolute().parent)
-    environ = _without_uvx(environ)
+    environ = without_uvx(environ)
     basic = {key: value for key, value in environ.items() if key in BASIC_VARIABLES}
     missing = [
         pair
@@ -148,7 +152,7 @@ def start_of(
         for pair in server.missing
     ]
     programs = lookups(rows, environ, folder, minimal)
-    argv = [_python(environ), "-I", str(file.absolute())]
+    argv = [_python(environ), "-I", str(file.absolute()), *([digest] if digest else [])]
     needs = sorted({variable for _, variable in missing})
     commands = (
         find_package(row["command"], row["args"]) for row in rows.values() if "command" in row
@@ -159,7 +163,7 @@ def start_of(
     return Start(name, argv, needs, programs, entry_path(programs, environ), of_the_shell)
 
 
-def _without_uvx(environ: Mapping[str, str]) -> Mapping[str, str]:
+def without_uvx(environ: Mapping[str, str]) -> Mapping[str, str]:
     """Return the environment without what `uvx` puts in front of the PATH for this very run."""
     ours = os.path.dirname(sys.executable)
     if not OF_ONE_RUN.search(ours):
@@ -197,6 +201,16 @@ def to_paste(start: Start, client: str, config: str, environ: Mapping[str, str])
     if start.needs and not (form.reference or form.passed):
         yield f"  with the value of {', '.join(start.needs)} in place of {TO_FILL}"
     yield from _notes(start, environ, "add to its `env` what fetching needs")
+
+
+def entry_lines(form: Form, start: Start) -> Iterator[str]:
+    """Yield the text of an entry in a client's config, with what leads to it."""
+    entry = _entry(form, start)
+    if form.syntax in ("json", "shell"):
+        container = form.container or ("mcpServers",)
+        yield _as_json(replace(form, container=container), start.name, entry)
+    else:
+        yield from (_as_toml if form.syntax == "toml" else _as_yaml)(form, start.name, entry)
 
 
 def for_extension(start: Start, environ: Mapping[str, str]) -> Iterator[str]:

@@ -47,6 +47,12 @@ def say_lines(lines: Iterable[Line]) -> None:
     _write_lines(sys.stderr, lines)
 
 
+def ask(question: str) -> str:
+    """Ask on a terminal; return the line that is typed, "" at its end."""
+    _write(sys.stderr, _shown(question, sys.stderr).removesuffix(b"\n"))
+    return sys.stdin.readline() if sys.stdin is not None else ""
+
+
 def rewrite(text: str) -> None:
     """Put a text in the place of the last line of a terminal, which standard error is."""
     blank = b"\r" + b" " * (shutil.get_terminal_size().columns - 1) + b"\r"

@@ -44,6 +44,14 @@ MOVE_FIRST = (
     " file, and compile that one from then on: a config that starts its own proxy is refused"
 )
 ONE_NAME = "give -o, --report and --sbom one each"
+SERVES = {
+    "live": "What a server offers otherwise one day is served at once, and told on standard error;"
+    " with --locked, what was reviewed is, and nothing else",
+    "warn": "What was compiled is listed, also once a server has changed, which is told on standard"
+    " error; with --locked, what was reviewed is served, and nothing else",
+    "refuse": "What changes of a server is withheld from now on, and told on standard error",
+}
+"""What is served under each policy of drift."""
 SBOM_INSTALL = "pip install cyclonedx-python-lib"
 OTHER_MANIFEST = "has another manifest"
 UNGUARDED = (
@@ -133,7 +141,8 @@ def write_file(file: Path, result: Compilation, run: Run) -> None:
     mode = READABLE if is_extension(file) else EXECUTABLE
     write(file, _content(file, result), PRIVATE if result.options.allow_secrets else mode)
     if run.report == "text" and not run.quiet:
-        show("\n".join([*_summary(file, result, run.verbose), *_client_entry(file, result, run)]))
+        lines = [*_summary(file, result, run.verbose), *_client_entry(file, result, run)]
+        show("\n".join([*lines, SERVES[result.options.drift]]))
     is_news = result.earlier.contents.rows and differs(old, result.text) and not run.quiet
     if run.report != "text" or is_news:
         from mcpagg.review.report import print_review
@@ -208,9 +217,11 @@ def _client_entry(file: Path, result: Compilation, run: Run) -> Iterator[str]:
     """Yield what to paste into the client whose config was compiled, so that it starts a file."""
     from mcpagg.clients import client_of
     from mcpagg.command.pasting import for_extension, start_of, to_paste
+    from mcpagg.passes.emission.readback import digest_of
 
     rows, minimal = result.data.rows, result.options.minimal
-    start = start_of(result.name, file, rows, os.environ, minimal)
+    digest = digest_of(result.text) if result.options.locked else ""
+    start = start_of(result.name, file, rows, os.environ, minimal, digest)
     if is_extension(file):
         yield from for_extension(start, os.environ)
         return

@@ -33,6 +33,8 @@ LIST_MILLISECONDS = 3_600_000
 """For how long a list may be kept that is as its servers gave it."""
 UNCHECKED_MILLISECONDS = 5_000
 """The same while it may change because a server is still to be compared with its snapshot."""
+# What the protocol has servers offer: what one does not declare was not reviewed.
+OFFERED = frozenset(METHODS) | {kind.method for kind in KINDS}
 
 
 class Answers:
@@ -78,12 +80,18 @@ class Answers:
     def extenders(self, method: str) -> list[str]:
         """Return the servers that a request of an unknown method may be for, likeliest first.
 
-        Methods of an extension often begin with its name, or with the last part of that.
+        Methods of an extension often begin with its name, or with the last part of that. One that
+        is served as itself is asked for all that it may know, so that its own error is answered.
         """
+        plan = self.plan
+        if plan.face and plan.options.on_drift == "live" and method in OFFERED:
+            return [plan.face]
         if method in METHODS or method in PROTOCOL_METHODS:
             return []
+        if plan.face:
+            return [plan.face]
         likely = {}
-        for server, facts in self.plan.children.items():
+        for server, facts in plan.children.items():
             own = [name for name in facts.get("extensions", ()) if name != SKILLS.capability]
             marks = [f"{mark}/" for name in own for mark in (name, name.rpartition("/")[2])]
             if own:
@@ -105,8 +113,8 @@ class Answers:
         if type(message.value("params")) not in (dict, type(None)):
             return failure(identifier, error(INVALID_PARAMS, "params must be an object"))
         if method == "initialize":
-            client.introduce(message)
             plan = self.plan
+            client.introduce(message, plan.newest)
             about = initialize_result(
                 client.version, plan.capabilities, plan.info, plan.instructions
             )
@@ -176,7 +184,7 @@ class Answers:
         longest = UNCHECKED_MILLISECONDS if may_change else LIST_MILLISECONDS
         ttl = min([longest, *(hint["ttlMs"] for hint in hints if "ttlMs" in hint)])
         private = any(hint.get("cacheScope") == "private" for hint in hints)
-        spelled = catalogue.kind.key == "name" and plan.options.names == "auto"
+        spelled = plan.options.names == "auto" and catalogue.has_two_spellings
         alone = private or spelled or any(catalogue.conditional.values())
         return ttl, "private" if alone else "public"
 

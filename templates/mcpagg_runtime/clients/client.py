@@ -126,9 +126,12 @@ class Client:
         self.initialized = True
         self.starter = self
 
-    def introduce(self, message: Message) -> None:
-        """Note what the client says about itself in its `initialize`."""
-        self.version = negotiated_version(message.params.get("protocolVersion"))
+    def introduce(self, message: Message, newest: str = LEGACY_VERSIONS[0]) -> None:
+        """Note what the client says about itself in its `initialize`.
+
+        `newest` is the newest version with a handshake that it is spoken to in.
+        """
+        self.version = negotiated_version(message.params.get("protocolVersion"), newest)
         text = message.params_text
         given, _ = members(text)
         self._present(text, given.get("clientInfo"), given.get("capabilities"))

@@ -1,15 +1,11 @@
-"""The clients: who is connected, which notifications they get, and what servers learn of them.
-
-A client knows the proxy alone, and must be able to say which server asks and speaks.
-https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation, the security notes
-"""
+"""The clients: who is connected, which notifications they get, and what servers learn of them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.clients.client import ModernRequest
-from mcpagg_runtime.messages.jsontext import Json, edited, members, obj, parse
+from mcpagg_runtime.messages.jsontext import edited, obj, parse
 from mcpagg_runtime.messages.message import error, notification
 from mcpagg_runtime.messages.protocol import (
     CLIENT_METHODS,
@@ -18,10 +14,9 @@ from mcpagg_runtime.messages.protocol import (
     LOG_MESSAGE,
     METHOD_NOT_FOUND,
     RESOURCE_UPDATED,
-    SERVER_MARK,
-    TASKS,
 )
 from mcpagg_runtime.plan.uri_templates import is_within
+from mcpagg_runtime.start.greeting import TASKS
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
@@ -29,18 +24,16 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mcpagg_runtime.clients.client import Client
+    from mcpagg_runtime.clients.speakers import Speakers
     from mcpagg_runtime.lists.catalogue import Catalogue
     from mcpagg_runtime.messages.message import Message
-
-
-# Of the params of a server's request, what is checked or written here.
-_CHECKED = ("message", "mode", "tools")
 
 
 class Clients:
     """Who is connected, and which notifications they get outside of their calls."""
 
-    def __init__(self, logs: bool) -> None:
+    def __init__(self, logs: bool, speakers: Speakers) -> None:
+        self.speakers = speakers
         self.level = ""
         """The log level that children are asked for, "" for none."""
         self._logs = logs
@@ -111,7 +104,7 @@ class Clients:
         """
         method, params = message.method or "", message.raw("params")
         if method == LOG_MESSAGE:
-            params = attributed_log(message.json("params"), server)
+            params = self.speakers.log(message, server)
         uri = message.params.get("uri")
         if method == RESOURCE_UPDATED and type(uri) is str:
             known = exposed(uri, server)
@@ -168,50 +161,6 @@ def inability(client: Client, message: Message) -> str:
 def _is_loud(level: object, threshold: str) -> bool:
     """Whether a log message is to reach who asked for `threshold`, "" for all of them."""
     return level not in LEVELS or not threshold or LEVELS.index(level) >= LEVELS.index(threshold)
-
-
-def attributed_log(params: Json, server: str) -> str:
-    """Return the params of a log message whose logger is `server`, or `server/logger`."""
-    logger = params.value.get("logger")
-    named = f"{server}/{logger}" if type(logger) is str and logger else server
-    return params.owned({"logger": quote(named)}).text
-
-
-def attributed(
-    method: str, params: Json, server: str, several: bool, token: Mapping[str, str] = {}
-) -> str:
-    """Return the params of a server's request to a client with the server's name in `_meta`.
-
-    Where the proxy has `several`, what a person reads of an elicitation begins with the name, as
-    the names of resources do. `token` is the member of `_meta` with another progress token, if any.
-    """
-    meta = Json(params.part("_meta") if type(params.value.get("_meta")) is dict else "{}")
-    add = {"_meta": meta.owned({**token, SERVER_MARK: quote(server)}).text}
-    message = params.value.get("message")
-    if several and method == "elicitation/create" and type(message) is str:
-        add["message"] = quote(f"[{server}] {message}")
-    return params.owned(add, _CHECKED).text
-
-
-def attributed_input(result: Json, server: str, several: bool) -> str:
-    """Return a result that requires input with the requests for it attributed."""
-    if type(result.value.get("inputRequests")) is not dict:
-        return result.text
-    text = result.part("inputRequests")
-    requests = {
-        key: _attributed_entry(entry, Json(text[begin:stop]), server, several)
-        for key, (entry, begin, stop) in members(text)[0].items()
-    }
-    return result.owned({"inputRequests": obj(requests)}).text
-
-
-def _attributed_entry(value: Any, entry: Json, server: str, several: bool) -> str:
-    method = value.get("method") if type(value) is dict else None
-    if type(method) is not str or type(value.get("params", {})) is not dict:
-        return entry.text
-    asked = Json(entry.part("params") or "{}")
-    params = attributed(method, asked, server, several)
-    return entry.owned({"params": params}, ("method",)).text
 
 
 def relayed(client: Client) -> str:

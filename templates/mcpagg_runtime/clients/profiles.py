@@ -8,6 +8,7 @@ from mcpagg_runtime.clients.answers import Answers
 from mcpagg_runtime.messages.jsontext import Malformed, members, parse
 from mcpagg_runtime.messages.message import decode, read_message
 from mcpagg_runtime.messages.protocol import INFO_KEY
+from mcpagg_runtime.plan.face import of_servers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,14 +29,15 @@ def profile_names(plan: Plan) -> list[str]:
 def narrowed(plan: Plan, profile: str | None) -> Plan:
     """Return the plan of a profile; for None that of `default`, or all where there is none.
 
-    It has no profiles any more, and is still a part of the whole.
+    It has no profiles any more, and is still a part of the whole. Of its servers, it has those that
+    are asked for.
     """
     if not plan.profiles:
-        return plan
+        return of_servers(plan)
     parts, _ = members(plan.profiles)
     wanted = DEFAULT_PROFILE if profile is None else profile
     if wanted not in parts:
-        return plan.narrowed(profiles="")
+        return of_servers(plan.narrowed(profiles=""))
     part, start, _ = parts[wanted]
     texts, _ = members(plan.profiles, start)
 
@@ -45,7 +47,7 @@ def narrowed(plan: Plan, profile: str | None) -> Plan:
 
     modern = "modern_capabilities" if "modern_capabilities" in texts else "capabilities"
     tools: Mapping[str, list[str]] = part["tools"]
-    return plan.narrowed(
+    narrowed_plan = plan.narrowed(
         profiles="",
         capabilities=declared("capabilities"),
         modern_capabilities=declared(modern),
@@ -68,6 +70,7 @@ def narrowed(plan: Plan, profile: str | None) -> Plan:
             for kind, routes in plan.routes.items()
         },
     )
+    return of_servers(narrowed_plan)
 
 
 def choose(plan: Plan, answers: Answers, line: bytes) -> tuple[Answers, bool]:

@@ -14,15 +14,16 @@ from functools import partial
 from time import monotonic, time
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.http.access import BadSetting, Guard, Settings, preflight
+from mcpagg_runtime.http.access import RESERVED_PATHS, BadSetting, Guard, Settings, preflight
 from mcpagg_runtime.http.bridge import Bridge, CannotStart
 from mcpagg_runtime.http.endpoints import POST_PATH, STREAM_PATH, Endpoints, Stateless
-from mcpagg_runtime.http.exchange import Disconnected, Exchange, Refused
+from mcpagg_runtime.http.exchange import Disconnected, Exchange, Refused, plain_path
 from mcpagg_runtime.http.sessions import Sessions
 from mcpagg_runtime.launch.platforms import own_folder
 from mcpagg_runtime.messages.jsontext import log_line, obj
 from mcpagg_runtime.messages.printable import where
 from mcpagg_runtime.messages.protocol import INTERNAL_ERROR
+from mcpagg_runtime.plan.face import served
 from mcpagg_runtime.plan.plan import Plan
 from mcpagg_runtime.start.handover import ENDING, LOG_DIRECTORY
 from mcpagg_runtime.start.values import quote
@@ -138,6 +139,9 @@ class HttpApp:
         """Set while no request is being answered."""
         self._idle.set()
         self._service: _Service | None = None
+        self._faces: dict[str, _Service] = {}
+        """What serves servers as themselves, since they were first asked for, by name."""
+        self._paths = {} if plan.face else _face_paths(plan, settings.path)
         self._starting = asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -174,9 +178,29 @@ class HttpApp:
         async with self._starting:
             if self._service is None:
                 bridge = Bridge(self._plan, self._folder, self._log)
-                self._service = _Service(bridge, self._on_last_client_left)
+                self._service = _Service(bridge, self._last_client_left)
                 self._handle_signals()
             return self._service
+
+    async def _face(self, name: str) -> _Service:
+        """Return what serves a server as itself; start that if it has not started.
+
+        Raises:
+            CannotStart: see `start_fault`.
+        """
+        async with self._starting:
+            if name not in self._faces:
+                bridge = Bridge(served(self._plan, [name]), self._folder, self._log)
+                self._faces[name] = _Service(bridge)
+            return self._faces[name]
+
+    def _services(self) -> list[_Service]:
+        """Return all that serves, the servers as themselves last."""
+        return [*([] if self._service is None else [self._service]), *self._faces.values()]
+
+    def _last_client_left(self) -> None:
+        if not any(len(service.sessions) for service in self._services()):
+            self._on_last_client_left()
 
     def _handle_signals(self) -> None:
         """Stop on a signal that ends the ASGI server.
@@ -226,29 +250,30 @@ class HttpApp:
             self._ending = asyncio.ensure_future(self._drain())
 
     async def _drain(self) -> None:
-        if self._service is None:
-            self._stopped.set()
-            return
-        service = self._service
-        await service.bridge.end_subscriptions()
-        for session in service.sessions:
-            session.drain(GOODBYE)
-        with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._idle.wait(), GRACE_SECONDS)
-        for session in service.sessions:
-            await service.sessions.end(session, GOODBYE)
-        service.stateless.end(GOODBYE)
-        with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._idle.wait(), GRACE_SECONDS)
+        services = self._services()
+        for service in services:
+            await service.bridge.end_subscriptions()
+            for session in service.sessions:
+                session.drain(GOODBYE)
+        if services:
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._idle.wait(), GRACE_SECONDS)
+        for service in services:
+            for session in service.sessions:
+                await service.sessions.end(session, GOODBYE)
+            service.stateless.end(GOODBYE)
+        if services:
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._idle.wait(), GRACE_SECONDS)
         self._stopped.set()
 
     async def stop(self) -> None:
         """End everything; returns when all servers have ended."""
         self.begin_to_stop()
         await self._stopped.wait()
-        if self._service is not None:
-            service, self._service = self._service, None
-            await service.close()
+        services, self._service, self._faces = self._services(), None, {}
+        await asyncio.gather(*(service.close() for service in services))
+        if services:
             self._restore_signals()
 
     # Requests
@@ -293,16 +318,26 @@ class HttpApp:
             headers = {"retry-after": "1", "connection": "close"}
             raise Refused(503, "The server is stopping", headers=headers)
         try:
-            await self._route(exchange, self._service or await self.start())
+            await self._route(exchange)
         except CannotStart as problem:
             raise Refused(503, f"The server cannot start: {problem}") from None
 
-    async def _route(self, exchange: Exchange, service: _Service) -> None:
+    async def _route(self, exchange: Exchange) -> None:
+        """Respond at the endpoint of the proxy, or of a server as itself.
+
+        Raises:
+            CannotStart: see `start_fault`.
+            Refused: there is no such endpoint, or the request is refused.
+        """
+        service = self._service or await self.start()
         is_mounted_there = bool(exchange.root) and exchange.path == "/"
         if exchange.path == self._settings.path or is_mounted_there:
             await service.endpoints.answer(exchange)
         elif exchange.path in (STREAM_PATH, POST_PATH):
             await service.endpoints.answer_sse(exchange)
+        elif exchange.path in self._paths:
+            face = await self._face(self._paths[exchange.path])
+            await face.endpoints.answer(exchange)
         else:
             raise Refused(404, f"The endpoint is {exchange.root}{self._settings.path}")
 
@@ -317,7 +352,10 @@ class HttpApp:
             about["servers"] = states.pop(None)
             if profiles := {name: text for name, text in states.items() if name is not None}:
                 about["profiles"] = obj(profiles)
-            about["sessions"] = str(len(self._service.sessions))
+            faces = {name: face.bridge.states() for name, face in self._faces.items()}
+            if as_itself := {n: s[None][n] for n, s in faces.items() if n in s[None]}:
+                about["as_itself"] = obj({n: quote(state) for n, state in as_itself.items()})
+            about["sessions"] = str(sum(len(service.sessions) for service in self._services()))
         await exchange.respond(503 if self.stopping else 200, obj(about).encode())
 
     def _log_request(self, log: Log, exchange: Exchange, seconds: float) -> None:
@@ -332,6 +370,12 @@ class HttpApp:
         log.send(line)
 
 
+def _face_paths(plan: Plan, path: str) -> dict[str, str]:
+    """Return {path: the server that is served there as itself}, beside the endpoint `path`."""
+    paths = {plain_path(f"/{name}{path}"): name for name in plan.servers}
+    return {one: name for one, name in paths.items() if one not in (*RESERVED_PATHS, path)}
+
+
 def _default_action(number: int) -> None:
     """Take the default action of a signal."""
     signal.signal(number, signal.SIG_DFL)
@@ -341,7 +385,9 @@ def _default_action(number: int) -> None:
 class _Service:
     """What serves requests between start and end."""
 
-    def __init__(self, bridge: Bridge, on_last_client_left: Callable[[], None]) -> None:
+    def __init__(
+        self, bridge: Bridge, on_last_client_left: Callable[[], None] = lambda: None
+    ) -> None:
         self.bridge = bridge
         self.sessions = Sessions(bridge)
         self.stateless = Stateless(bridge)

@@ -43,6 +43,10 @@ _LOCALE_AND_TEMP = {"LANG", "LC_ALL", "LC_CTYPE", "TMP", "TMPDIR", "TZ"}
 _PROXIES = {"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"}
 _CERTIFICATES = {"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE"}
 COMMON_VARIABLES = BASIC_VARIABLES | _LOCALE_AND_TEMP | _PROXIES | _CERTIFICATES
+# What belongs to the session at this screen: a browser for a login, a keyring.
+_SESSION = {"DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR", "XDG_SESSION_TYPE"}
+# What nobody's server has of its own: all that it sees of the environment under `minimal`.
+MINIMAL_VARIABLES = COMMON_VARIABLES | _SESSION | {"DBUS_SESSION_BUS_ADDRESS"}
 
 
 class Location:
@@ -184,7 +188,7 @@ def mentioned(row: Row) -> set[str]:
 class Launches:
     """All rows of a launch table, in one environment, ready to be resolved.
 
-    Relative paths are relative to `folder`. `minimal`: servers see the basic variables alone.
+    Relative paths are relative to `folder`. `minimal`: servers see MINIMAL_VARIABLES alone.
     """
 
     def __init__(
@@ -246,8 +250,8 @@ class Launches:
     def _visible(self, row: Row, environ: Mapping[str, str]) -> dict[str, str]:
         """Return the part of the environment that a server may see."""
         if self._minimal:
-            basic = BASIC_VARIABLES | {ABOVE}
-            return {key: value for key, value in environ.items() if key in basic}
+            seen = _keys({*MINIMAL_VARIABLES, ABOVE})
+            return {key: value for key, value in environ.items() if key in seen}
         allowed = _keys(mentioned(row)) | _keys(COMMON_VARIABLES)
         hidden = self._all_mentioned() - allowed
         return {key: value for key, value in environ.items() if key not in hidden}

@@ -10,47 +10,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.start.digest import data_digest, sha256_of
 from mcpagg_runtime.start.handover import ABOVE
-from mcpagg_runtime.start.values import quote
-
-try:
-    # hashlib has the same, but loads OpenSSL, which takes 7 ms.
-    from _sha2 import sha256  # type: ignore[import-not-found]
-except ImportError:
-    try:
-        from _sha256 import sha256  # type: ignore[import-not-found]
-    except ImportError:
-        from hashlib import sha256
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
-_NOT_SIGNED = ("approval", "compiler")
 _IDENTITY_DIGITS = 32
-
-
-def data_digest(tables: Mapping[str, Any]) -> str:
-    """Return the digest of all tables of a plan, as they stand in the file.
-
-    Options of a run (names, a profile) do not change it.
-    """
-    signed = {name: table for name, table in tables.items() if name not in _NOT_SIGNED}
-    digest: str = sha256(_sorted_text(signed).encode("ascii")).hexdigest()
-    return f"sha256:{digest}"
-
-
-def _sorted_text(value: Any) -> str:
-    """Return a string, or objects of strings, as the json module writes them with sorted keys."""
-    if type(value) is str:
-        return quote(value)
-    return "{" + ", ".join([f"{quote(k)}: {_sorted_text(value[k])}" for k in sorted(value)]) + "}"
 
 
 def identity(digest: str, server: str) -> str:
     """Return the identity of a server of the proxy whose tables have this digest."""
-    text: str = sha256(f"{digest} {server}".encode("utf-8", "surrogatepass")).hexdigest()
-    return text[:_IDENTITY_DIGITS]
+    return sha256_of(f"{digest} {server}")[:_IDENTITY_DIGITS]
 
 
 def servers_above(

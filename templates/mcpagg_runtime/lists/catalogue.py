@@ -115,6 +115,8 @@ class Catalogue:
         """`outages` are the servers that are down, whose items are not listed."""
         facts = plan.children if kind is TOOLS else {}
         self.kind = kind
+        self.face = plan.face
+        """The server that is served as itself, "" for none."""
         self.servers = (*plan.servers, *([""] if plan.subtools else []))
         self.routes = plan.routes[kind.name]
         """The routing table.
@@ -213,6 +215,16 @@ class Catalogue:
         """
         return LEGACY_ONLY if server in self._modern else ()
 
+    @property
+    def has_two_spellings(self) -> bool:
+        """Whether an item has another portable name than the exposed one."""
+        items = [item for server in self.servers for item in self.served(server)]
+        return any(item.portable != item.exposed for item in items)
+
+    def shown(self, server: str) -> str:
+        """Return the server that is named beside its resources, "" for one as itself."""
+        return "" if server == self.face else server
+
     def served(self, server: str) -> list[Item]:
         """Return the items of a child that are served, whether it is down or not."""
         return self.live[server] if server in self.live else self.recorded(server)
@@ -224,7 +236,8 @@ class Catalogue:
             text = self._snapshot[server].get(kind.name, "[]")
             rows = self._rows.get(server, {})
             found = []
-            for own, names, head, tail in cut_list(text, kind.key, kind.label, server, rows):
+            shown = self.shown(server)
+            for own, names, head, tail in cut_list(text, kind.key, kind.label, shown, rows):
                 item = Item(server, own, names[0], head, tail)
                 item.portable = names[1]
                 found.append(item)

@@ -234,7 +234,7 @@ def listed(items: list[Item], catalogue: Catalogue, connection: Connection) -> l
             if routes.get(item.original, own)[0] == server or is_qualifiable(item.original)
         ]
         for item in items:
-            item.exposed = item.portable = labelled(server, item.exposed)
+            item.exposed = item.portable = labelled(catalogue.shown(server), item.exposed)
     return items
 
 

@@ -24,7 +24,6 @@ SUBSCRIPTION_KEY = "io.modelcontextprotocol/subscriptionId"
 SERVER_MARK = "mcpagg/server"  # our own: which server asks a client
 
 # Extensions.
-TASKS = "io.modelcontextprotocol/tasks"
 SKILLS_EXTENSION = "io.modelcontextprotocol/skills"
 # Schemes of pages, which tools name, and of skills: a URI that two servers have is qualified.
 # https://github.com/modelcontextprotocol/ext-apps, https://github.com/modelcontextprotocol/ext-skills

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.clients.clients import able, attributed_input
+from mcpagg_runtime.clients.clients import able
 from mcpagg_runtime.lists.catalogue import wraps_output
 from mcpagg_runtime.messages.jsontext import Json, edited, obj
 from mcpagg_runtime.messages.message import (
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mcpagg_runtime.clients.client import Client
+    from mcpagg_runtime.clients.speakers import Speakers
     from mcpagg_runtime.messages.message import Message
     from mcpagg_runtime.servers.call import Call
     from mcpagg_runtime.servers.connection import Connection
@@ -63,21 +64,20 @@ class ModernChildPort:
         self,
         connection: Connection,
         about: str,
+        speakers: Speakers,
         ask: Callable[[Client, Message], None] = lambda client, message: None,
         tool: Callable[[str], str] = lambda name: "",
-        *,
-        several: bool = False,
     ) -> None:
         """`about` says who the proxy is, for clients that do not say who they are.
 
         `ask` takes what the child asks in a client's call, `tool` gives the JSON text of one of its
-        tools, or ""; `several` says whether the proxy has other children.
+        tools, or "".
         """
         self.connection = connection
         self._about = about
         self.ask_client = ask
         self._tool = tool
-        self._several = several
+        self._speakers = speakers
         self._effects = connection.effects
         self._send = self._effects.sender(connection.child)
         self._asking, self._info = "{}", ""
@@ -251,9 +251,10 @@ class ModernChildPort:
         elif type(said) is not dict:
             message = self.failure(number, "answered with what is no result")
         elif said.get("resultType") == "input_required":
-            whole = message.members["result"]
-            text = attributed_input(whole, self.connection.name, self._several)
-            message = result(str(number), text)
+            required = self._speakers.required_input(
+                message.members["result"], self.connection.name
+            )
+            message = result(str(number), required)
         self.connection.receive(message)
 
     def failure(self, number: int, reason: str) -> Message:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.clients.client import ModernRequest
-from mcpagg_runtime.clients.clients import attributed
 from mcpagg_runtime.lists.differences import same
 from mcpagg_runtime.messages.ambiguity import ambiguity
 from mcpagg_runtime.messages.jsontext import Json, Malformed, edited, elements, obj, parse, place_of
@@ -160,11 +159,11 @@ class PendingCall:
         asking = self.request
         if not _may_be_asked(asking) or not _visits_urls(asking):
             return False
-        server, several = self._port.server_of(asking.message), len(self._router.children) > 1
+        server, speakers = self._port.server_of(asking.message), self._router.clients.speakers
         for number, params in enumerate(_visits(message)):
             asked = params
             if server:
-                asked = attributed("elicitation/create", Json(params), server, several)
+                asked = speakers.asked("elicitation/create", Json(params), server)
             self._asked[-1 - number] = "elicitation/create", _modern_params(asked)
         if self._asked:
             self._suspend()

@@ -11,6 +11,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.start.digest import sha256_of
+from mcpagg_runtime.start.greeting import PORTABLE, is_portable
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any
@@ -22,7 +25,6 @@ if TYPE_CHECKING:
 
 PORTABLE_LIMIT = 50
 _HASH_LENGTHS = (6, 12, 32)
-_PORTABLE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 
 
 def exposed_name(server: str, tool: str, row: Row, separator: str) -> str:
@@ -48,6 +50,13 @@ def portable_names(exposed: Iterable[str]) -> dict[str, str]:
             if count[short] > 1 or is_exposed or not 0 < len(short) <= PORTABLE_LIMIT:
                 names[name] = _hashed(name, length)
     return names
+
+
+def own_portable_names(names: Iterable[str]) -> dict[str, str]:
+    """Return a portable name for each of a server's own names: itself, where that is portable."""
+    names = [*names]
+    cleaned = portable_names(names)
+    return {name: name if is_portable(name) else cleaned[name] for name in names}
 
 
 def prefix_of(name: str, servers: Iterable[str], separator: str) -> str | None:
@@ -80,17 +89,21 @@ def name_new(
         owners[other.exposed] = owners[other.portable] = other.server, other.original
     for exposed, route in catalogue.routes.items():
         owners[exposed] = owners[route[2]] = route[0], route[1]
-    is_anothers = _anothers_prefix(server, row, catalogue.servers, options)
+    others = () if server == catalogue.face else catalogue.servers
+    is_anothers = _anothers_prefix(server, row, others, options)
     named = []
     for item in items:
-        if options.names != "bare":
+        if server == catalogue.face:
+            item.exposed = row.get("rename", {}).get(item.original, item.original)
+        elif options.names != "bare":
             item.exposed = exposed_name(server, item.original, row, options.separator)
         owner = server, item.original
         if owners.get(item.exposed, owner) == owner and is_anothers(item.exposed):
             item.exposed = hashed_name(item.exposed)
         if owners.setdefault(item.exposed, owner) == owner:
             named.append(item)
-    portable = portable_names([*owners])
+    spell = own_portable_names if server == catalogue.face else portable_names
+    portable = spell([*owners])
     for item in named:
         item.portable = portable[item.exposed]
         if item.portable != item.exposed and is_anothers(item.portable):
@@ -116,14 +129,12 @@ def _anothers_prefix(
 
 
 def _sanitized(name: str) -> str:
-    text = "".join([char if char in _PORTABLE else "_" for char in name])
+    text = "".join([char if char in PORTABLE else "_" for char in name])
     while "__" in text:
         text = text.replace("__", "_")
     return text.strip("_")
 
 
 def _hashed(name: str, length: int) -> str:
-    from hashlib import sha256
-
-    mark = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:length]
+    mark = sha256_of(name)[:length]
     return f"{_sanitized(name)[: PORTABLE_LIMIT - length - 1].rstrip('_-') or 'tool'}_{mark}"

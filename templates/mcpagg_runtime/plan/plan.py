@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.messages.jsontext import obj, parse
 from mcpagg_runtime.messages.protocol import SERVER_KEY, SKILLS_EXTENSION
-from mcpagg_runtime.start.greeting import version_of
+from mcpagg_runtime.start.greeting import LEGACY_VERSIONS, version_of
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
@@ -102,6 +102,16 @@ class Plan:
         """The profiles to choose from, see `profiles`: JSON text, "" for none."""
         self.whole = self
         """The plan that this is a part of: itself, unless it is narrowed."""
+        self.asked: tuple[str, ...] = ()
+        """The servers that the command line has served (`--as`), () for all."""
+        self.face = ""
+        """The server that is served as itself, "" for a proxy; see `face`."""
+        self.identity = ""
+        """Its `serverInfo` as JSON text, "" for that of a proxy."""
+        self.newest = LEGACY_VERSIONS[0]
+        """The newest version that it speaks with a handshake."""
+        self.own_uris: Mapping[str, Mapping[str, list[str]]] = parse(tables.get("own_uris", "{}"))
+        """{server: {kind: all its URIs}}, where another server is asked for some of them."""
         self.overlays: str = tables.get("overlays", "")
         """Patches of tools, see `lists.entries`: JSON text, "" for none."""
 
@@ -117,12 +127,12 @@ class Plan:
 
     @property
     def info(self) -> str:
-        """The proxy's `serverInfo`, as JSON text."""
-        return obj(name=quote(self.name), version=quote(self.version))
+        """The `serverInfo`, as JSON text."""
+        return self.identity or obj(name=quote(self.name), version=quote(self.version))
 
     @property
     def signature(self) -> str:
-        """The `_meta` of a modern result, which names the proxy, as JSON text."""
+        """The `_meta` of a modern result, which names who serves, as JSON text."""
         return obj({SERVER_KEY: self.info})
 
     def use_names(self, names: str) -> None:

@@ -145,14 +145,12 @@ class Core:
         if child.era == MODERN:
             from mcpagg_runtime.modern.child import ModernChildPort
 
-            plan = self.router.plan
-            several = len(plan.servers) > 1
             port = ModernChildPort(
                 child.connection,
-                plan.info,
+                self.router.plan.whole.info,
+                self.router.clients.speakers,
                 child.ask,
                 lambda tool: self.schema_of(child, tool),
-                several=several,
             )
             child.up(port, masks)
         else:

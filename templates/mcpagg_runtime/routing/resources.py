@@ -16,7 +16,7 @@ from mcpagg_runtime.messages.protocol import (
     SKILLS_EXTENSION,
 )
 from mcpagg_runtime.plan.uri_templates import fits, is_within, qualified_unit
-from mcpagg_runtime.routing.routing import CompletionCall
+from mcpagg_runtime.routing.routing import completion_of
 from mcpagg_runtime.servers.call import Call
 from mcpagg_runtime.servers.lifecycle import DOWN
 from mcpagg_runtime.start.values import quote
@@ -161,7 +161,8 @@ class ResourceRouting:
             owners = [self._children[item.server]] if item is not None else self.owners(uri)
         able = [child for child in owners if "completions" in child.lifecycle.declared]
         if owners:
-            call = CompletionCall(client, message, uri, _replaced(uri, own, "ref", "uri"), own)
+            completing = completion_of(self._answers.plan)
+            call = completing(client, message, uri, _replaced(uri, own, "ref", "uri"), own)
             self._dispatch.send(call, able or owners)
         else:
             self._dispatch.deny(client, message, INVALID_PARAMS, f"Nothing to complete: {uri}")

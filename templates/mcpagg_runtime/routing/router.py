@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.clients.clients import Clients
+from mcpagg_runtime.clients.speakers import Speakers
 from mcpagg_runtime.lists.uris import UriOwners
 from mcpagg_runtime.messages.ambiguity import ambiguity
 from mcpagg_runtime.messages.jsontext import Json, Malformed, NotAnObject, obj
@@ -60,7 +61,8 @@ class Router:
         self.answers = answers
         self.plan = answers.plan
         self.effects = effects
-        self.clients = Clients("logging" in answers.declared)
+        speakers = Speakers(named=not self.plan.face, several=len(self.plan.servers) > 1)
+        self.clients = Clients("logging" in answers.declared, speakers)
         self._origins = UriOwners(answers.has_addresses, answers.addresses)
         self.servers = {
             name: Instances(name, answers, effects, self.clients, self._origins)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.lists.catalogue import TOOLS, Item, Kind
+from mcpagg_runtime.lists.catalogue import PROMPTS, TOOLS, Item, Kind
+from mcpagg_runtime.lists.listing import is_hidden
 from mcpagg_runtime.messages.message import error, failure, result
 from mcpagg_runtime.messages.protocol import (
     INVALID_PARAMS,
@@ -42,6 +43,11 @@ class CompletionCall(Call):
         super().__init__(client, message, name, path, original)
         deliver = self.answer
         self.answer = lambda answer: deliver(_completed(answer))
+
+
+def completion_of(plan: Plan) -> type[Call]:
+    """Return what a request for completions is: a server as itself answers as it likes."""
+    return Call if plan.face else CompletionCall
 
 
 def _completed(answer: Message) -> Message:
@@ -158,10 +164,23 @@ class NameRouting:
         elif items:
             meant = " or ".join([getattr(item, client.spelling) for item in items])
             self._deny(client, message, f"{_unknown(kind)}: {name}; say {meant}")
+        elif self._asks_as_itself(kind, name):
+            call = Call(client, message, name, ("name",), name)
+            self._dispatch.send(call, [self._children[self._plan.face]])
         elif kind is TOOLS:
             self._call_unknown(client, message, name)
         else:
             self._deny(client, message, f"{_unknown(kind)}: {name}")
+
+    def _asks_as_itself(self, kind: Kind, name: str) -> bool:
+        """Whether a server as itself is asked for what it does not list: it has the better error.
+
+        Not for what the config hides, nor where what is served is what was compiled.
+        """
+        face = self._plan.face
+        if not face or self._options.on_drift != "live":
+            return False
+        return not is_hidden(kind, name, self._plan.servers[face])
 
     def _call_listed(self, client: Client, message: Message, kind: Kind, item: Item) -> None:
         """Route a call as if it had the listed name, which may be withheld, or gone."""
@@ -207,10 +226,12 @@ class NameRouting:
         """Refuse a name that the table lacks, unless its child may have got it since."""
         separator = self._options.separator
         server = prefix_of(name, self._children, separator)
-        if server is None and self._options.names != "bare" and separator not in name:
+        prefixed = self._options.names != "bare" and not self._plan.face
+        if server is None and prefixed and separator not in name:
             self._dispatch.refuse(client, message, tool_of_nobody(name))
             return
-        child = self._dispatch.serving(client, server) if server is not None else None
+        named = None if self._plan.face else server
+        child = self._dispatch.serving(client, named) if named is not None else None
         live = self._options.on_drift == "live"
         if child is None or not live or child.lifecycle.is_down_for_good:
             self._dispatch.refuse(client, message, tool_not_found(name))
@@ -222,8 +243,12 @@ class NameRouting:
         items = self.named("prompts", name)
         if len(items) == 1:
             [item] = items
-            call = CompletionCall(client, message, item.exposed, ("ref", "name"), item.original)
+            completing = completion_of(self._plan)
+            call = completing(client, message, item.exposed, ("ref", "name"), item.original)
             self._dispatch.send(call, [self._children[item.server]])
+        elif not items and self._asks_as_itself(PROMPTS, name):
+            call = Call(client, message, name, ("ref", "name"), name)
+            self._dispatch.send(call, [self._children[self._plan.face]])
         else:
             self._deny(client, message, f"Nothing to complete: {name}")
 

@@ -70,9 +70,8 @@ class Child:
         self.connection = Connection(self, self.receive, self.row, plan.options, effects)
         self.lifecycle = Lifecycle(self.connection, plan, era, audience)
         self._loss_said = False
-        several = len(plan.servers) > 1
         self.requests = ServerRequests(
-            self.connection, self.lifecycle, clients, instances, self._send_on, several=several
+            self.connection, self.lifecycle, clients, instances, self._send_on
         )
         self.lists = Lists(self._catalogues, self.connection, self.lifecycle, clients, instances)
         self.calls = CallQueue(self, self._catalogues, origins, instances)

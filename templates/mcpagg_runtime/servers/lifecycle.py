@@ -174,7 +174,7 @@ class Lifecycle:
         if self.client is not None:
             version = min(version, self.client.version)
             able, info = relayed(self.client), self.client.info
-        return handshake(version, able, info or self._plan.info)
+        return handshake(version, able, info or self._plan.whole.info)
 
     def ready(self, answer: Message) -> None:
         """It has answered the handshake."""

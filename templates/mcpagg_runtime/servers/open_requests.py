@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.clients.clients import attributed
 from mcpagg_runtime.messages.jsontext import Json
 from mcpagg_runtime.messages.message import notification, request
 from mcpagg_runtime.messages.protocol import CANCELLED, PROGRESS
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
     from mcpagg_runtime.clients.client import Client
     from mcpagg_runtime.clients.clients import Clients
+    from mcpagg_runtime.clients.speakers import Speakers
     from mcpagg_runtime.messages.message import Message
     from mcpagg_runtime.servers.connection import Connection
     from mcpagg_runtime.servers.lifecycle import Lifecycle
@@ -54,17 +54,13 @@ class OpenRequests:
         connection: Connection,
         lifecycle: Lifecycle,
         send_on: Callable[[], None],
-        *,
-        several: bool,
+        speakers: Speakers,
     ) -> None:
-        """`send_on` sends the calls that waited for a request to be closed.
-
-        `several`: the proxy has several servers, so a person must be shown which one asks.
-        """
+        """`send_on` sends the calls that waited for a request to be closed."""
         self._connection = connection
         self._lifecycle = lifecycle
         self._send_on = send_on
-        self._several = several
+        self._speakers = speakers
         self.pending: list[ServerRequest] = []
 
     def ask(self, client: Client, message: Message) -> None:
@@ -72,9 +68,8 @@ class OpenRequests:
         asked = ServerRequest(client, message)
         self.pending.append(asked)
         token = {"progressToken": str(asked.number)} if asked.token else {}
-        method, name = message.method or "", self._connection.name
-        params = attributed(method, message.json("params"), name, self._several, token)
-        client.deliver(request(asked.number, method, params))
+        params = self._speakers.request(message, self._connection.name, token)
+        client.deliver(request(asked.number, message.method or "", params))
 
     def limit(self, requests: list[ServerRequest], now: float) -> None:
         """Give clients so much time to answer, as calls of other ones wait from now on."""

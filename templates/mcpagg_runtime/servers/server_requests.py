@@ -74,15 +74,13 @@ class ServerRequests:
         clients: Clients,
         instances: Instances,
         send_on: Callable[[], None],
-        *,
-        several: bool,
     ) -> None:
-        """For `send_on` and `several` see `OpenRequests`."""
+        """For `send_on` see `OpenRequests`."""
         self._connection = connection
         self._lifecycle = lifecycle
         self._clients = clients
         self._instances = instances
-        self.open = OpenRequests(connection, lifecycle, send_on, several=several)
+        self.open = OpenRequests(connection, lifecycle, send_on, clients.speakers)
         self.held: list[HeldRequest] = []
         """Those that may be for several parties."""
         self.deferred = DeferredRequests(lifecycle, clients)

@@ -23,6 +23,9 @@ class Handover:
     """The state of standard input and output when the first line without a static answer comes."""
 
     def __init__(self) -> None:
+        self.face: str | None = None
+        """The server that is served as itself, "" for the whole proxy; None if the command line
+        says anything else."""
         self.initialize_line = b""
         """The client's `initialize`, b"" if it sent none."""
         self.initialized = False

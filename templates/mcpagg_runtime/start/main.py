@@ -13,12 +13,16 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.start.digest import data_digest, is_digest
 from mcpagg_runtime.start.greeting import (
+    OwnWords,
     cut_list,
     initialize_result,
     is_capable,
     list_result,
     negotiated_version,
+    newest_version,
+    own_rows,
     spelling_for,
     version_of,
 )
@@ -68,10 +72,18 @@ class StaticAnswers:
     """Answers one client from the tables of the file alone."""
 
     def __init__(self, tables: Mapping[str, Any], handover: Handover) -> None:
-        """`tables` are those of a Plan; `handover` gets the state of input and output."""
+        """`tables` are those of a Plan; `handover` gets the state of input and output.
+
+        Raises:
+            KeyError: there is no such server as is to be served as itself.
+        """
         self.tables = tables
         self.handover = handover
-        self.children, _ = scan(tables["children"], 0)
+        self.face = handover.face
+        children, _ = scan(tables["children"], 0)
+        self.children = {self.face: children[self.face]} if self.face else children
+        self.own = OwnWords(tables["snapshot"][self.face]["server"]) if self.face else None
+        """What that server says of itself."""
         self.options, _ = scan(tables["options"], 0)
         self.lists, _ = scan(tables["lists"], 0)
         self.spelling = spelling_for(self.options["names"], None)
@@ -140,31 +152,53 @@ class StaticAnswers:
             name = about.get("name") if type(about) is dict else None
             self.spelling = spelling_for(self.options["names"], name)
             self.capable = is_capable(params.get("capabilities"))
-            return self._initialize_result(negotiated_version(params.get("protocolVersion")))
+            return self._initialize_result(params.get("protocolVersion"))
         if params:  # a cursor, or the envelope of a client without a handshake
             return None
         if method == "ping":
             return "{}"
-        return self._list(*self.lists[method]) if method in self.lists else None
+        if method not in self.lists:
+            return None
+        kind, member, key, label = self.lists[method]
+        of = "resources" if kind == "templates" else kind
+        if self.own is not None and of not in self.own.declared:
+            return None  # an error, which the server makes itself
+        return self._list(kind, member, key, label)
 
-    def _initialize_result(self, version: str) -> str:
-        tables = self.tables
+    def _initialize_result(self, asked: object) -> str:
+        tables, own = self.tables, self.own
+        if own is not None:
+            version = negotiated_version(asked, *map(newest_version, self.children.values()))
+            return initialize_result(version, own.capabilities, own.info, own.instructions)
+        version = negotiated_version(asked)
         info = f'{{"name":{quote(tables["name"])},"version":"{version_of(self.children)}"}}'
         instructions = "\n\n".join(scan(tables["instructions"], 0)[0])
         return initialize_result(version, tables["capabilities"], info, instructions)
 
-    def _list(self, kind: str, member: str, key: str, label: str) -> str:
+    def _list(self, kind: str, member: str, key: str, label: str) -> str | None:
         items = []
         column = 1 if self.spelling == "portable" else 0
-        routes, _ = scan(self.tables[kind], 0)
-        for server, rows in routes.items():
-            text = self.tables["snapshot"][server][kind]
+        for server, rows in self._routes(kind).items():
+            text = self.tables["snapshot"][server].get(kind, "[]")
             facts = self.children.get(server, {}) if kind == "tools" else {}
             hidden = () if self.capable else facts.get("conditional", ())
-            for own, names, head, tail in cut_list(text, key, label, server, rows):
+            shown = "" if self.face else server
+            for own, names, head, tail in cut_list(text, key, label, shown, rows):
+                if not names[column]:  # a name that is made in `names`
+                    return None
                 if own not in hidden:
                     items.append(head + quote(names[column]) + tail)
         return list_result(member, items)
+
+    def _routes(self, kind: str) -> Mapping[str, Mapping[str, Any]]:
+        """Return the routing table of a kind of list, by server."""
+        routes: Mapping[str, Mapping[str, Any]] = scan(self.tables[kind], 0)[0]
+        face = self.face
+        if not face:
+            return routes
+        apart = scan(self.tables.get("own_uris", "{}"), 0)[0].get(face, {})
+        rows = routes.get(face, {})
+        return {face: own_rows(face, self.options["separator"], rows, apart.get(kind))}
 
 
 def is_set(name: str) -> bool:
@@ -181,6 +215,21 @@ def exit_on_signal(number: int) -> None:
     on_signal(number, (lambda *_: _exit(0)) if POSIX else SIG_DFL)
 
 
+def face_asked(words: list[str], tables: Mapping[str, Any]) -> str | None:
+    """Return the server that a command line has served as itself, "" for the whole proxy.
+
+    It is `--as NAME`, or nothing, and may end in a digest; None if it is anything else, or the
+    digest is not that of the tables.
+    """
+    if words and is_digest(words[-1]):
+        if not data_digest(tables).startswith(words[-1]):
+            return None
+        words = words[:-1]
+    if not words:
+        return ""
+    return words[1] if len(words) == 2 and words[0] == "--as" and words[1] else None
+
+
 def main(tables: Mapping[str, Any], file: str) -> None:
     """Serve on standard input and output, or do what the command line says instead.
 
@@ -188,10 +237,12 @@ def main(tables: Mapping[str, Any], file: str) -> None:
     """
     on_signal(INTERRUPT, SIG_DFL)  # until it is handled, it ends this without a traceback
     handover = Handover()
-    if len(sys.argv) == 1 and "profiles" not in tables and not isatty(0):
+    if not isatty(0):
         try:
-            static = StaticAnswers(tables, handover)
-            if static.can_serve():
+            handover.face = face_asked(sys.argv[1:], tables)
+            can_answer = handover.face is not None and "profiles" not in tables
+            static = StaticAnswers(tables, handover) if can_answer else None
+            if static is not None and static.can_serve():
                 for number in ENDING:
                     exit_on_signal(number)
                 static.serve()

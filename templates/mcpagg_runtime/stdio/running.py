@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.launch.platforms import own_folder
 from mcpagg_runtime.messages.printable import where
+from mcpagg_runtime.plan.face import served
 from mcpagg_runtime.plan.plan import PLAIN, Plan, unreadable
 from mcpagg_runtime.start.handover import LOG_DIRECTORY
 from mcpagg_runtime.stdio.standard import open_standard_files, print_error
@@ -32,12 +33,14 @@ def run(tables: Mapping[str, Any], file: str, handover: Handover) -> None:
     open_standard_files()
     try:
         plan = Plan(tables)
-        if len(sys.argv) > 1 or os.environ.get(LOG_DIRECTORY):
+        face = handover.face
+        is_plain = not face or face in plan.servers
+        if face is None or not is_plain or os.environ.get(LOG_DIRECTORY):
             from mcpagg_runtime.tool.commands import run_command
 
             status = run_command(plan, folder, sys.argv[1:], handover)
         else:
-            status = Stdio(plan, folder).run(handover)
+            status = Stdio(served(plan, [face] if face else []), folder).run(handover)
     except OSError as problem:  # there are too many open files, perhaps
         print_error(f"{file}: {problem.strerror or type(problem).__name__}")
         status = INPUT_UNREADABLE

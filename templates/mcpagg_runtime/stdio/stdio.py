@@ -112,7 +112,8 @@ class Stdio:
         if handover.unwritten:
             self.writer.send(handover.unwritten)
         if handover.initialize_line:
-            self.client.introduce(read_message(decode(handover.initialize_line)))
+            hello = read_message(decode(handover.initialize_line))
+            self.client.introduce(hello, self.answers.plan.newest)
         if handover.initialized:
             self.client.shake_hands()
             if not handover.unprocessed and self._wants_servers():

@@ -123,7 +123,11 @@ def _error_lines(plan: Plan, name: str, known: dict[str, Any], error: Any) -> It
     server, sign, _ = name.partition(plan.options.separator)
     if server in plan.failed:
         yield f"server '{server}' was left out when this was compiled, because it failed"
-    elif sign and not any(name.startswith(f"{known}{sign}") for known in plan.servers):
+    elif (
+        sign
+        and not plan.face
+        and not any(name.startswith(f"{known}{sign}") for known in plan.servers)
+    ):
         yield f"there is no server '{server}'; it has {', '.join(plan.servers)}"
     near = suggestion(name, list(plan.routes["tools"]))
     if near:

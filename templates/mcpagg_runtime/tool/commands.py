@@ -9,6 +9,14 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.clients.profiles import narrowed, profile_names
 from mcpagg_runtime.launch.approval import NotApproved, signer_of
+from mcpagg_runtime.plan.face import UnknownServer, served
+from mcpagg_runtime.start.digest import (
+    DIGEST,
+    LEAST_DIGITS,
+    data_digest,
+    entry_digest,
+    is_digest,
+)
 from mcpagg_runtime.start.handover import ENDING, LOG_DIRECTORY, LOG_LEVEL
 from mcpagg_runtime.stdio.log_file import is_debug, open_log_at, path_in
 from mcpagg_runtime.stdio.standard import print_error
@@ -34,6 +42,10 @@ if TYPE_CHECKING:
     from mcpagg_runtime.plan.plan import Plan
     from mcpagg_runtime.start.handover import Handover
 
+OTHER_DIGEST = (
+    "nothing was started: what was reviewed is {named}, and this file is {own} now; see what has"
+    " changed: mcpagg-compile --check --offline --against OLD -o FILE, or git log -p FILE"
+)
 NOT_MEANT = (
     "This is about the data, not the code below it: for that see mcpagg-compile --check --offline"
 )
@@ -50,10 +62,44 @@ def run_command(plan: Plan, folder: str, arguments: list[str], handover: Handove
     `handover`: see `running.run`.
     """
     try:
-        status = _carry_out(plan, folder, _read(plan, arguments), handover)
+        words = _checked_digests(plan, arguments)
+        chosen = _read(plan, words)
+        status = _carry_out(_asked(plan, chosen), folder, chosen, handover)
     except SystemExit as left:
         status = left.code if isinstance(left.code, int) else 1
     return flush_output() or status
+
+
+def _checked_digests(plan: Plan, arguments: list[str]) -> list[str]:
+    """Return the command line without digests, wherever they stand, if the file has them.
+
+    Raises:
+        SystemExit: one is none, or is that of other tables: nothing is started then.
+    """
+    named = [word for word in arguments if word.startswith(DIGEST)]
+    for word in named:
+        problem = ""
+        if not is_digest(word):
+            problem = f"{word!r} is no digest: write {LEAST_DIGITS} or more of its digits"
+        elif not data_digest(plan.tables).startswith(word):
+            problem = OTHER_DIGEST.format(named=word, own=entry_digest(plan.tables))
+        if problem:
+            print_error(f"{plan.name}: {problem}")
+            raise SystemExit(2)
+    return [word for word in arguments if word not in named]
+
+
+def _asked(plan: Plan, chosen: argparse.Namespace) -> Plan:
+    """Return the plan of the servers that are asked for.
+
+    Raises:
+        SystemExit: there is no such server.
+    """
+    try:
+        return served(plan, chosen.servers)
+    except UnknownServer as problem:
+        print_error(f"{plan.name}: {problem}")
+        raise SystemExit(2) from None
 
 
 def _read(plan: Plan, arguments: list[str]) -> argparse.Namespace:
@@ -74,13 +120,15 @@ def argument_parser(plan: Plan) -> argparse.ArgumentParser:
     """Return what reads the command line of a file; one without profiles hides `--profile`."""
     parser = argparse.ArgumentParser(
         description=f"{plan.name}: an MCP server over standard input and output. "
-        "Without arguments, or with --names, --profile or --log alone, it serves.",
+        "Without arguments, or with --as, --names, --profile or --log alone, it serves. Any command"
+        f" may have a DIGEST behind it, {DIGEST}…: a file whose data are others does nothing then.",
         epilog=STATUSES,
     )
     asked = parser.add_mutually_exclusive_group()
     add = asked.add_argument
     add("--list", action="store_true", help="list what it offers")
     add("--env", action="store_true", help="list the variables that it needs")
+    add("--digest", action="store_true", help="print the digest that an entry may name: see DIGEST")
     add("--verify", metavar="SIGNERS", help="has one of these allowed signers approved it?")
     add("--check", action="store_true", help="start all servers; are they as when compiled?")
     add(
@@ -91,6 +139,8 @@ def argument_parser(plan: Plan) -> argparse.ArgumentParser:
     )
     add("--log", metavar="FILE", help="serve, and log what becomes of servers")
     add = parser.add_argument
+    about = "this server alone, as itself; repeated: these alone, as one proxy"
+    add("--as", dest="servers", metavar="NAME", action="append", default=[], help=about)
     add("--http", action="store_true", help="serve many clients over HTTP")
     add("--host", help="http: the address to listen on; default 127.0.0.1")
     add("--port", help="http: its port, 0 for any that is free; default 3006")
@@ -110,7 +160,7 @@ def argument_parser(plan: Plan) -> argparse.ArgumentParser:
 
 def _contradiction(plan: Plan, chosen: argparse.Namespace) -> str:
     """Say which options exclude each other, "" if none do."""
-    looks = bool(chosen.env or chosen.check or chosen.verify or chosen.call)
+    looks = bool(chosen.env or chosen.check or chosen.verify or chosen.call or chosen.digest)
     prints_json = chosen.list or chosen.env or chosen.check
     logs = chosen.log or os.environ.get(LOG_DIRECTORY)
     addressed = chosen.host or chosen.port or chosen.path
@@ -131,6 +181,8 @@ def _contradiction(plan: Plan, chosen: argparse.Namespace) -> str:
 
 
 def _carry_out(plan: Plan, folder: str, chosen: argparse.Namespace, handover: Handover) -> int:
+    if chosen.digest:
+        return print_lines([entry_digest(plan.tables)])
     if chosen.verify:
         return verify_approval(plan, chosen.verify)
     if chosen.names:

@@ -37,12 +37,16 @@ _WRITE_AROUND = 'write {"mcpServers": {NAME: {…}}} around it'
 
 
 class RawEntry(NamedTuple):
-    """An entry that is not read yet; `beside` is the object that holds its container."""
+    """An entry that is not read yet; `beside` is the object that holds its container.
+
+    `keys` lead to it from the root: names, and for an entry of a list its index.
+    """
 
     name: str
     value: Any
     place: Place
     beside: Mapping[str, Any]
+    keys: tuple[str | int, ...] = ()
 
 
 class Section(NamedTuple):
@@ -166,7 +170,7 @@ def _entries(section: Section, root: Place) -> Iterator[RawEntry]:
         place.error(f"holds no servers: found {keys}, and no object", _WRITE_MAP)
     elif isinstance(section.value, dict):
         for name, entry in section.value.items():
-            yield RawEntry(name, entry, place.at(name), section.beside)
+            yield RawEntry(name, entry, place.at(name), section.beside, (*section.keys, name))
     elif isinstance(section.value, list):
         yield from _listed(section, place)
     elif isinstance(section.value, str):
@@ -193,7 +197,7 @@ def _listed(section: Section, place: Place) -> Iterator[RawEntry]:
         if name is None:
             at.error("is a server without a name", 'give it a "name"')
         else:
-            yield RawEntry(name, entry, at, section.beside)
+            yield RawEntry(name, entry, at, section.beside, (*section.keys, index))
 
 
 def _names(first: str) -> Iterator[str]:
@@ -233,7 +237,7 @@ def _without_container(document: dict[str, Any], root: Place) -> tuple[Dialect, 
         root.error("is one server without a name", _WRITE_AROUND)
         return ONE_SERVER, []
     servers = _bare_map(document).items()
-    return BARE_MAP, [RawEntry(key, value, root.at(key), {}) for key, value in servers]
+    return BARE_MAP, [RawEntry(key, value, root.at(key), {}, (key,)) for key, value in servers]
 
 
 def _bare_map(document: dict[str, Any]) -> dict[str, Any]:

@@ -255,6 +255,33 @@ def credential_in(name: str, value: str) -> str | None:
     return None if evidence is None or evidence.placeholder else evidence.what
 
 
+def literal_values(text: str, name: str) -> Iterator[tuple[str, str]]:
+    """Yield (value, name) of what may be the credential in a text that holds one.
+
+    `name` is what stands outside of the text; that of a value is "" where it has none. The last
+    one that is yielded is the whole text.
+    """
+    literal = resolve(text, lambda _: "")
+    clues = [*_clues(literal), *_logins(literal, name)]
+    for shape, _, _ in _shapes(literal):
+        clue = next((clue for clue in clues if shape in clue.value), _NO_CLUE)
+        yield shape, clue.name
+    for clue in (*clues, *(piece.clue for piece in _behind_schemes(literal))):
+        scheme = _SCHEME.fullmatch(clue.value)
+        yield (scheme["value"] if scheme else clue.value), clue.name
+    for match in _USERINFO.finditer(literal):
+        yield match["password"] or match["user"], "password" if match["password"] else "token"
+    scheme = _SCHEME.fullmatch(literal)
+    if scheme:
+        yield scheme["value"], name
+    yield text, name
+
+
+def variable_for(server: str, name: str) -> str:
+    """Return a name for a variable that says whose secret it is: `GITHUB_TOKEN`."""
+    return _variable(server, name or "secret")
+
+
 def known_format(text: str) -> str | None:
     """Say what sort of credential stands in a text by its form alone; None for none."""
     return next((what for _, what, is_made_up in _shapes(text) if not is_made_up), None)

@@ -20,7 +20,9 @@ from mcpagg.problems import ConfigError, Problem
 _OTHER_ENCODINGS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # the marks of UTF-32 begin alike
 
 
-class _Format(NamedTuple):
+class Format(NamedTuple):
+    """A format of configs: its name, how it is read, how its files are known."""
+
     name: str
     load: Callable[[str], object]
     endings: tuple[str, ...]
@@ -32,10 +34,10 @@ HALF_CHARACTER = "holds half of a surrogate pair, which is no character"
 _DEEPEST = 100
 _ESCAPE = re.compile(r"(?i)escape|\bhex")
 """What all readers say of a backslash that begins nothing, or too little."""
-_JSON = _Format("JSON", load_json, (".json", ".jsonc", ".json5"), re.compile(r"[{\[\"/]"))
+_JSON = Format("JSON", load_json, (".json", ".jsonc", ".json5"), re.compile(r"[{\[\"/]"))
 _FORMATS = (
-    _Format("TOML", load_toml, (".toml",), re.compile(r"\[\[?[A-Za-z_]|[\w.-]+\s*=")),
-    _Format("YAML", load_yaml, (".yaml", ".yml"), re.compile(r"---|[A-Za-z_][\w.-]*\s*:(?:\s|$)")),
+    Format("TOML", load_toml, (".toml",), re.compile(r"\[\[?[A-Za-z_]|[\w.-]+\s*=")),
+    Format("YAML", load_yaml, (".yaml", ".yml"), re.compile(r"---|[A-Za-z_][\w.-]*\s*:(?:\s|$)")),
     _JSON,
 )
 
@@ -46,8 +48,8 @@ def parse(text: bytes, source: str) -> object:
     Raises:
         ConfigError: with line and column where the format's reader knows them.
     """
-    decoded = _decode(text, source)
-    chosen = _format(decoded, source)
+    decoded = decoded_text(text, source)
+    chosen = format_of(decoded, source)
     try:
         value = chosen.load(decoded)
         if not _is_deeper(value, _DEEPEST):
@@ -81,7 +83,7 @@ def check(value: object, at: Place, left_out: Container[str] = ()) -> None:
             check(member, at.at(index), left_out)
 
 
-def _decode(text: bytes, source: str) -> str:
+def decoded_text(text: bytes, source: str) -> str:
     if text.startswith(_OTHER_ENCODINGS) or b"\0" in text[:4]:
         _refuse(source, "is encoded in UTF-16 or UTF-32", "save it as UTF-8")
     try:
@@ -95,7 +97,8 @@ def _decode(text: bytes, source: str) -> str:
     return decoded
 
 
-def _format(text: str, source: str) -> _Format:
+def format_of(text: str, source: str) -> Format:
+    """Return the format of a text, by the name of its file, else by its first line."""
     ending = PurePath(source).suffix.lower()
     for candidate in _FORMATS:
         if ending in candidate.endings:

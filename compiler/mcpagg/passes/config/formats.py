@@ -26,7 +26,8 @@ _IN_PLAIN_WORDS = {
 }
 """What the readers of JSON and TOML say → the same with its cure."""
 _YAML_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-_YAML_TAG = "tag:yaml.org,2002:"
+YAML_TAG = "tag:yaml.org,2002:"
+"""What begins the tags that YAML itself defines."""
 _YAML_TEXTS = frozenset({"str", "int", "float", "timestamp"})
 _MOST_YAML_VALUES = 200_000
 """Aliases can make a short text mean more than any config holds."""
@@ -145,8 +146,8 @@ _YAML_WORDS = (
 """What holds the parser's own words, and what is said instead."""
 
 
-def load_yaml(text: str) -> object:
-    """Return the value of YAML 1.2; aliases and merge keys are filled in.
+def composed(text: str) -> Any:
+    """Return the root node of a YAML text, None for a text without one.
 
     Raises:
         SyntaxFault: with line and column.
@@ -167,6 +168,16 @@ def load_yaml(text: str) -> object:
         raise SyntaxFault(what, mark.line + 1, mark.column + 1) from None
     except YAMLError:
         raise SyntaxFault("holds a character that YAML does not allow") from None
+    return node
+
+
+def load_yaml(text: str) -> object:
+    """Return the value of YAML 1.2; aliases and merge keys are filled in.
+
+    Raises:
+        SyntaxFault: with line and column.
+    """
+    node = composed(text)
     return _YamlReader().value(node) if node is not None else None
 
 
@@ -198,7 +209,7 @@ class _YamlReader:
         own: list[tuple[str, object]] = []
         merged: dict[str, object] = {}
         for key, member in node.value:
-            if key.tag == f"{_YAML_TAG}merge":
+            if key.tag == f"{YAML_TAG}merge":
                 for base in self._merged(member):
                     merged = {**base, **merged}
             elif isinstance(key.value, str):
@@ -219,7 +230,7 @@ class _YamlReader:
 
 
 def _yaml_scalar(node: Any) -> object:
-    tag = node.tag.removeprefix(_YAML_TAG)
+    tag = node.tag.removeprefix(YAML_TAG)
     if tag == "null":
         return None
     if tag == "bool":

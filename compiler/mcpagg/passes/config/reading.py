@@ -6,7 +6,7 @@ ProxySpec
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -35,11 +35,14 @@ from mcpagg.problems import ConfigError, Problem
 from mcpagg.spec import ProxySpec, ServerSpec
 from mcpagg_runtime.launch.launch import Location, strings
 
+Original = Callable[[ServerSpec], ServerSpec]
+"""Returns the server that an entry stands for: see `faces`."""
+
 _PLUGIN = b"_PLUGIN_ROOT}"
 """What ends a reference to the folder of a plugin, as all clients spell it."""
 
 
-def read_config(
+def read_config(  # noqa: PLR0913 - all that steers a reading
     text: bytes,
     *,
     source: str,
@@ -49,6 +52,7 @@ def read_config(
     defines: Mapping[str, str] = {},
     stdio_only: bool = False,
     allow_secrets: bool = False,
+    original: Original = lambda server: server,
 ) -> tuple[ProxySpec, tuple[Problem, ...]]:
     """Return what `text` describes, and warnings.
 
@@ -56,12 +60,44 @@ def read_config(
     are names of servers: whatever is left out is not judged. `defines` are values for variables
     that only a client could fill in. `stdio_only` admits the standard config alone;
     `allow_secrets` turns a literal credential from an error into a warning.
+    `original` returns what is read in the place of a server.
+
+    Raises:
+        ConfigError: with every problem of the config.
+    """
+    return read_document(
+        documents.parse(text, source),
+        source=source,
+        folder=folder,
+        project=project_of(folder, source, text),
+        only=only,
+        skip=skip,
+        defines=defines,
+        stdio_only=stdio_only,
+        allow_secrets=allow_secrets,
+        original=original,
+    )
+
+
+def read_document(  # noqa: PLR0913 - all that steers a reading
+    document: Any,
+    *,
+    source: str,
+    folder: Path,
+    project: Path,
+    only: Collection[str] = (),
+    skip: Collection[str] = (),
+    defines: Mapping[str, str] = {},
+    stdio_only: bool = False,
+    allow_secrets: bool = False,
+    original: Original = lambda server: server,
+) -> tuple[ProxySpec, tuple[Problem, ...]]:
+    """Do what `read_config` does, with the value of a text; `project` is where its paths lead from.
 
     Raises:
         ConfigError: with every problem of the config.
     """
     root = Place()
-    document = documents.parse(text, source)
     dialect, entries = find_servers(document, folder / Path(source).name, root)
     chosen, left_out = select(entries, dialect, only, skip, root)
     unread = {entry.place.path for entry in entries} - {entry.place.path for entry in chosen}
@@ -69,13 +105,12 @@ def read_config(
     if stdio_only:
         _check_standard(document, dialect, chosen, root)
     defaults = _defaults(document, root) if dialect.container else []
-    servers = _servers(chosen, dialect, defaults, root)
+    servers = [original(server) for server in _servers(chosen, dialect, defaults, root)]
     more: dict[str, Any] = {}
     if isinstance(document, dict):
         names = [entry.name for entry in entries]
         servers = _adjusted(document, dialect, names, chosen, servers, root)
         more = _beside(document, dialect, names, root, allow_secrets)
-    project = _project(folder, is_own=Path(source).name.startswith(".") or _PLUGIN in text)
     passwords = frozenset(password_inputs(document))
     called = _called(folder, project)
     variables = ClientVariables(defines, passwords, called, dialect.references)
@@ -325,7 +360,7 @@ def _check_standard(document: Any, dialect: Dialect, entries: list[RawEntry], ro
         root.error("--stdio-only reads a map called `mcpServers` alone")
         return
     beyond = [root.at(key) for key in document if key not in ("mcpServers", "$schema")]
-    for _, value, place, _ in entries:
+    for _, value, place, _, _ in entries:
         if isinstance(value, dict):
             beyond += [place.at(key) for key in value if key not in STANDARD_KEYS]
             if value.get("type", "stdio") != "stdio":
@@ -336,13 +371,14 @@ def _check_standard(document: Any, dialect: Dialect, entries: list[RawEntry], ro
         place.error("is beyond the standard config", remedy)
 
 
-def _project(folder: Path, is_own: bool) -> Path:
-    """Return the folder that paths are meant from.
+def project_of(folder: Path, source: str, text: bytes = b"") -> Path:
+    """Return the folder that paths are meant from, of a config in `folder`.
 
     A config in a hidden folder (`.vscode`, `.kiro/settings`) is meant from that folder's parent.
     A project of its own inside of a hidden folder, a worktree say, is not; nor is the folder within
-    one of a file that `is_own` to its folder: one with a hidden name, or of a plugin.
+    one of a file that is the folder's own: one with a hidden name, or of a plugin.
     """
+    is_own = Path(source).name.startswith(".") or _PLUGIN in text
     here = folder.absolute()
     for candidate in (here,) if is_own else (here, here.parent):
         if (candidate / ".git").exists():

@@ -26,7 +26,7 @@ from mcpagg.passes.emission.output import PRIVATE, write
 from mcpagg.passes.environment.programs import find_package
 from mcpagg.problems import ConfigError
 from mcpagg.snapshot import ChildSnapshot, Json, Refused
-from mcpagg.spec import ProxySpec
+from mcpagg.spec import NO_VALUES, ProxySpec, Values
 from mcpagg_runtime.lists.catalogue import KINDS
 from mcpagg_runtime.messages.jsontext import Malformed
 
@@ -46,10 +46,17 @@ class Cached(NamedTuple):
 class Cache:
     """The cache of one config, in `file`."""
 
-    def __init__(self, spec: ProxySpec, environ: Mapping[str, str], minimal: bool) -> None:
+    def __init__(
+        self,
+        spec: ProxySpec,
+        environ: Mapping[str, str],
+        minimal: bool,
+        values: Values = NO_VALUES,
+    ) -> None:
         self._spec = spec
         self._environ = environ
         self._minimal = minimal
+        self._values = values
         config = os.path.realpath(spec.folder / Path(spec.source).name)
         name = hashlib.sha256(config.encode()).hexdigest()[:16]
         self.file = cache_folder(environ, sys.platform) / f"{name}.json"
@@ -107,7 +114,9 @@ class Cache:
             for server in self._spec.servers
             if server.name in names and find_package(server.command, server.args)
         }
-        for name, launch in self._spec.launches(rows, self._environ, self._minimal).items():
+        for name, launch in self._spec.launches(
+            rows, self._environ, self._minimal, self._values
+        ).items():
             env = {key: value for key, value in launch.env.items() if key not in SHELLS_OWN}
             facts = [__version__, rows[name], launch.argv, launch.cwd, env]
             text = dumps(facts, sort=True).encode("utf-8", "surrogatepass")

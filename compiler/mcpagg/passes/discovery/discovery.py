@@ -16,7 +16,7 @@ from mcpagg.passes.discovery.inquiry import Inquiry
 from mcpagg.problems import Problem, count
 from mcpagg.signals import ending_later
 from mcpagg.snapshot import Snapshot
-from mcpagg.spec import ProxySpec
+from mcpagg.spec import NO_VALUES, ProxySpec, Values
 from mcpagg_runtime.processes.process import STDERR_TAIL_LINES
 
 JOIN_SECONDS = 0.2
@@ -52,7 +52,7 @@ class Discovery(NamedTuple):
     late: tuple[str, ...] = ()
 
 
-def discover(
+def discover(  # noqa: PLR0913 - all that steers an inquiry
     spec: ProxySpec,
     environ: Mapping[str, str],
     *,
@@ -62,10 +62,12 @@ def discover(
     quoted: int = STDERR_TAIL_LINES,
     progress: Progress = lambda server, text: None,
     waiting: Callable[[Sequence[Awaited]], None] = lambda awaited: None,
+    values: Values = NO_VALUES,
 ) -> Discovery:
     """Start children side by side; return what they say they offer.
 
-    `asked` names those to start, None for all; they have passed the environment check.
+    `asked` names those to start, None for all; they have passed the environment check. `values`
+    are as in `Job`.
 
     `connect_timeout` bounds, in seconds, the handshake of each child and then each reading of its
     list; what a package manager takes to install it is apart. With `minimal`, children inherit the
@@ -77,7 +79,7 @@ def discover(
     No process is left running, whether it returns, raises, or is ended by Ctrl-C, SIGTERM or
     SIGHUP.
     """
-    launches = spec.launches(spec.paths if asked is None else asked, environ, minimal)
+    launches = spec.launches(spec.paths if asked is None else asked, environ, minimal, values)
     inquiries = [
         Inquiry(server, launches[server.name], spec.source, connect_timeout, quoted)
         for server in spec.servers

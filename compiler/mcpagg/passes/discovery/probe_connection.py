@@ -16,6 +16,7 @@ from mcpagg.options import Options
 from mcpagg.passes.discovery.installed import Installation, version_that_runs
 from mcpagg.passes.environment.programs import Package
 from mcpagg.snapshot import Json
+from mcpagg_runtime.clients.speakers import Speakers
 from mcpagg_runtime.launch.launch import Launch
 from mcpagg_runtime.lists.catalogue import TOOLS
 from mcpagg_runtime.messages.jsontext import obj
@@ -263,7 +264,8 @@ class ProbeConnection:
         options = plan.Options(Options().runtime())
         self.connection = Connection(self, self._receive, {}, options, self._effects)
         if self.is_modern:
-            self.connection.open(ModernChildPort(self.connection, ABOUT), None)
+            unnamed = Speakers(named=False, several=False)
+            self.connection.open(ModernChildPort(self.connection, ABOUT, unnamed), None)
         process: Process | RemoteConnection | None = None
         try:
             process = self._process(launch, config)

@@ -37,7 +37,7 @@ def survey(job: Job, spec: ProxySpec, ready: ProxySpec, before: Snapshot) -> Sna
         ChildFault: one fails, and that is not allowed, or repeats a secret.
     """
     options = job.options
-    cache = Cache(spec, job.environ, options.minimal) if job.may_use_cache else None
+    cache = Cache(spec, job.environ, options.minimal, job.values) if job.may_use_cache else None
     cached = cache.load([server.name for server in ready.servers]) if cache else {}
     if cached:
         text = f"{count(len(cached), 'server')} not asked again, from the run that failed"
@@ -69,6 +69,7 @@ def ask(
         quoted=ALL_LINES if job.verbose else STDERR_TAIL_LINES,
         progress=job.listener.progress,
         waiting=job.listener.waiting,
+        values=job.values,
     )
     children = discovery.snapshot.by_name
     children |= {name: entry.child for name, entry in cached.items()}
@@ -104,7 +105,7 @@ def _leaks(job: Job, spec: ProxySpec, snapshot: Snapshot) -> list[Problem]:
 
     That is the value of a variable that its entry refers to, or that its name says is secret.
     """
-    launches = spec.launches(snapshot.names, job.environ, job.options.minimal)
+    launches = spec.launches(snapshot.names, job.environ, job.options.minimal, job.values)
     problems = []
     for child in snapshot.children:
         launch = launches[child.name]

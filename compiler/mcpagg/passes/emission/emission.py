@@ -37,9 +37,9 @@ from mcpagg.passes.emission.tables import ROUTES, SNAPSHOT, TABLES
 from mcpagg.passes.linking.linking import Linked, Route, Subset
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg_runtime.launch.needs import uses
-from mcpagg_runtime.launch.nesting import data_digest
 from mcpagg_runtime.lists.catalogue import KINDS, SKILLS, TOOLS, Kind, wraps_output
 from mcpagg_runtime.messages.protocol import MODERN_VERSION
+from mcpagg_runtime.start.digest import data_digest
 
 APPROVED = "\nAPPROVAL = "
 """Stands in a text that has an approval."""
@@ -77,12 +77,12 @@ def emit(  # noqa: PLR0913 - all that a file is made of
         tables["OPTIONS"]["http"] = dict(http)
     lists = _snapshot_lists(snapshot, linked)
     texts = _texts(tables) | {"SNAPSHOT": _snapshot_texts(lists)}
-    if approval := approve(data_digest({"name": name, **_plan_texts(texts)})):
-        tables["APPROVAL"] = dict(approval)
-        texts |= _texts({"APPROVAL": tables["APPROVAL"]})
     about = {"name": name}
     if commands.config and any("url" in row for row in rows.values()):
         about["config"] = commands.config
+    if approval := approve(data_digest({**about, **_plan_texts(texts)})):
+        tables["APPROVAL"] = dict(approval)
+        texts |= _texts({"APPROVAL": tables["APPROVAL"]})
     unused = _unused(rows, linked, http is not None)
     runtime = bundle(unused)
     text = _rendered(
@@ -226,6 +226,8 @@ def _tables(
     for kind in KINDS:
         if kind in listed or linked.routes[kind.name] or kind is TOOLS:
             tables[ROUTES[kind.name]] = _by_server(linked.routes[kind.name])
+    if linked.own_uris:
+        tables["OWN_URIS"] = linked.own_uris
     if linked.composed.tools:
         tables["SUBTOOLS"] = linked.composed.subtools
     if linked.profiles:

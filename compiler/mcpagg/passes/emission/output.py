@@ -125,13 +125,18 @@ def write(file: Path, data: bytes, mode: int = EXECUTABLE) -> None:
             file.write_bytes(data)
             return
         with ending_later(("SIGINT", *ENDING), handled=True):  # the temporary file goes first
-            _replace(Path(os.path.realpath(file)), data, mode)
+            replace_file(Path(os.path.realpath(file)), data, mode & ~_umask())
     except OSError as problem:
         what = f"cannot be written: {problem.strerror}"
         raise ConfigError(str(file), [Problem("", what, "choose another FILE")]) from None
 
 
-def _replace(file: Path, data: bytes, mode: int) -> None:
+def replace_file(file: Path, data: bytes, mode: int) -> None:
+    """Replace a file that is no link by one with this mode, in one step.
+
+    Raises:
+        OSError: it cannot be written; the old file stays as it was.
+    """
     # A short name of its own: any name that is as long as the target's may be too long.
     handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=".mcpagg.")
     try:
@@ -139,7 +144,7 @@ def _replace(file: Path, data: bytes, mode: int) -> None:
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
-        os.chmod(temporary, mode & ~_umask())
+        os.chmod(temporary, mode)
         os.replace(temporary, file)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)

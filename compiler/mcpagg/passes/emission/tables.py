@@ -79,6 +79,12 @@ them here is what an earlier compilation was told.""",
         for kind, name in ROUTES.items()
     ),
     Table(
+        "OWN_URIS",
+        "own_uris",
+        "The URIs of a server as itself (--as), where another one is asked for some of them.",
+        table_text,
+    ),
+    Table(
         "SUBTOOLS",
         "subtools",
         "What each composite tool may call: {server: the server's own names}. "

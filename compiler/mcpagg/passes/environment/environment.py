@@ -14,7 +14,7 @@ from pathlib import Path
 from mcpagg.passes.config.places import Place, where
 from mcpagg.passes.environment.relocation import is_relative
 from mcpagg.problems import EnvironmentFault, Problem
-from mcpagg.spec import LeftOut, ProxySpec, ServerSpec
+from mcpagg.spec import NO_VALUES, LeftOut, ProxySpec, ServerSpec, Values
 from mcpagg_runtime.launch.launch import (
     Launch,
     Launches,
@@ -37,6 +37,7 @@ def check_environment(
     recorded: Collection[str] = (),
     minimal: bool = False,
     allow_failed: bool = False,
+    values: Values = NO_VALUES,
 ) -> tuple[ProxySpec, tuple[Problem, ...]]:
     """Return the spec of the servers to start, made ready for this machine, and warnings.
 
@@ -46,7 +47,7 @@ def check_environment(
 
     A server without a `cwd` that names a file of the config's folder gets that folder as its own:
     the children of a project's config expect to be started there. `minimal`: children get the
-    basic variables of the environment only.
+    basic variables of the environment only. `values` are as in `Job`.
 
     Raises:
         EnvironmentFault: with every variable, program and folder that is missing, if that is not
@@ -55,7 +56,12 @@ def check_environment(
     spec = settle_folders(spec)
     judged = [server for server in spec.servers if asked is None or server.name in asked]
     launches = Launches(spec.rows, environ, str(spec.folder), minimal)
-    missing = {server.name: _missing(server, launches, spec.folder) for server in judged}
+    missing = {
+        server.name: _missing(
+            server, launches.replaced({**environ, **values.get(server.name, {})}), spec.folder
+        )
+        for server in judged
+    }
     problems = [problem for faults in missing.values() for problem in faults]
     ready = [server for server in judged if not missing[server.name]]
     is_any_left = ready or any(server.name in recorded for server in spec.servers)
@@ -67,7 +73,8 @@ def check_environment(
         if missing[server.name] and server.name not in recorded
     ]
     for server in ready:
-        problems += _encoded_as_one(server, {CONFIG_FOLDER: "", **environ})
+        own = {CONFIG_FOLDER: "", **environ, **values.get(server.name, {})}
+        problems += _encoded_as_one(server, own)
     left_out = (*spec.left_out, *lacking)
     return replace(spec, servers=tuple(ready), left_out=left_out), tuple(problems)
 

@@ -70,7 +70,7 @@ def _faults(
     if (server, name) not in tools:
         has = ", ".join(tool for owner, tool in tools if owner == server) or "none"
         return [Problem(subtool.path, f"'{server}' has no tool '{name}'", f"it has {has}")]
-    if options.on_drift == "refuse" and not is_offered(name, rows[server]):
+    if options.drift == "refuse" and not is_offered(name, rows[server]):
         # Drift is found in what is offered; what is not would slip past the guard.
         what = f"'{name}' of '{server}' is hidden, and a hidden tool is not compared"
         return [Problem(subtool.path, what, "offer it, or use another --on-drift")]

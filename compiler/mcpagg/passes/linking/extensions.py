@@ -9,7 +9,8 @@ from mcpagg.jsontext import members_of
 from mcpagg.problems import Problem
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg_runtime.lists.catalogue import SKILLS
-from mcpagg_runtime.messages.protocol import PAGES, TASKS
+from mcpagg_runtime.messages.protocol import PAGES
+from mcpagg_runtime.start.greeting import TASKS
 
 # Extensions that clients need no methods of, so that several servers may have them: those of
 # https://modelcontextprotocol.io/extensions for pages of tools and for authorization.

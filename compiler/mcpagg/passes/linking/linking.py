@@ -17,12 +17,10 @@ from mcpagg.spec import ProxySpec
 from mcpagg_runtime.lists.catalogue import KINDS, PROMPTS, RESOURCES, SKILLS, TEMPLATES, TOOLS, Kind
 from mcpagg_runtime.lists.listing import hides_address, is_offered
 from mcpagg_runtime.plan.addresses import Addresses, uris_of
+from mcpagg_runtime.plan.face import merged_instructions as merged
 from mcpagg_runtime.plan.names import exposed_name, portable_names
 
 Route = tuple[str, ...]
-
-# Clients cut a server's instructions, silently: Claude Code at 2,048 characters.
-INSTRUCTIONS_LIMIT = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +33,7 @@ class Linked:
     `children` is what the runtime must know of each server; `capabilities` what the proxy declares
     to clients with a handshake, `modern_capabilities` to those without; `composed` its composite
     tools, which have the server ""; `profiles` {name: what it offers}; `overlays` {server: {tool:
-    JSON Merge Patch}}.
+    JSON Merge Patch}}; `own_uris` {server: {kind: all its URIs}}, where some are routed to another.
     """
 
     routes: dict[str, dict[str, Route]]
@@ -46,6 +44,7 @@ class Linked:
     composed: Composed
     profiles: dict[str, Subset] = field(default_factory=dict)
     overlays: dict[str, dict[str, Any]] = field(default_factory=dict)
+    own_uris: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     prefixed_kinds: frozenset[str] = frozenset()
 
 
@@ -127,6 +126,7 @@ def link(
         declared_capabilities(snapshot),
         merged_instructions(snapshot),
         composed,
+        own_uris=_own_uris(rows, snapshot, routes),
         prefixed_kinds=prefixed_kinds,
     )
     return linked, tuple(warnings)
@@ -212,6 +212,23 @@ def _addresses(
                 remedy = f"to reach this one: --hide '{first}:{address}'"
                 warnings.append(Problem(paths[child.name], what, remedy))
     return owners
+
+
+def _own_uris(
+    rows: Mapping[str, Mapping[str, Any]],
+    snapshot: Snapshot,
+    routes: Mapping[str, Mapping[str, Route]],
+) -> dict[str, dict[str, list[str]]]:
+    """Return {server: {kind: its URIs, in its order}} of those that another server is asked for."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for child in snapshot.children:
+        for kind in (RESOURCES, TEMPLATES):
+            named = dict.fromkeys(item[kind.key] for item in child.items(kind))
+            uris = [uri for uri in named if not hides_address(uri, rows[child.name])]
+            routed = [server for server, *_ in routes[kind.name].values() if server == child.name]
+            if len(routed) < len(uris):
+                found.setdefault(child.name, {})[kind.name] = uris
+    return found
 
 
 def _skills(snapshot: Snapshot, addresses: Addresses) -> dict[str, Route]:
@@ -305,17 +322,7 @@ def _facts(snapshot: Snapshot) -> dict[str, dict[str, Any]]:
 
 def merged_instructions(snapshot: Snapshot) -> str:
     """Merge the children's instructions, each under its name, within what clients keep."""
-    with_words = [child for child in snapshot.children if (child.instructions or "").strip()]
-    if not with_words:
-        return ""
-    head = "What each server behind this proxy says, by its own names for its tools:"
-    share = (INSTRUCTIONS_LIMIT - len(head)) // len(with_words)
-    return "\n\n".join([head, *(_section(child, share) for child in with_words)])
-
-
-def _section(child: ChildSnapshot, share: int) -> str:
-    text = f"# {child.name}\n{(child.instructions or '').strip()}"
-    return text if len(text) <= share - 2 else text[: share - 3].rstrip() + "…"
+    return merged({child.name: child.instructions or "" for child in snapshot.children})
 
 
 def listed_items(snapshot: Snapshot, linked: Linked) -> dict[str, list[ListedItem]]:

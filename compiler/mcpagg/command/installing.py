@@ -1,0 +1,196 @@
+"""`--install` and `--uninstall` on the command line: what is shown, the question, what is said."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from mcpagg.command.arguments import Run
+from mcpagg.command.console import Console
+from mcpagg.command.pasting import TO_FILL, Start, entry_lines
+from mcpagg.command.printing import Line, ask, is_terminal, show, show_lines
+from mcpagg.command.results import SERVES
+from mcpagg.install.editing import Config
+from mcpagg.install.installing import Installation, plans_of, prepare, write_all
+from mcpagg.install.places import find_scopes
+from mcpagg.install.planning import Plan, Reading
+from mcpagg.install.starting import form_of
+from mcpagg.install.uninstalling import Removal, removal_of, remove
+from mcpagg.install.writing import backup_of
+from mcpagg.options import PROGRAM
+from mcpagg.passes.emission.output import on_disk
+from mcpagg.problems import ConfigError, Problem, count
+from mcpagg.review.lint import shortened
+
+_TEAM = "it belongs to the repository {}, and so to everybody who works there"
+_NO_TERMINAL = "--yes is needed where nobody can be asked"
+
+
+def install(run: Run, environ: Mapping[str, str]) -> int:
+    """Have the entries of a client start one reviewed FILE; return the exit status.
+
+    Raises:
+        CompileError: nothing can be installed.
+    """
+    _check_question(run)
+    prepared: list[Installation] = []
+    plans = plans_of(run, environ)
+    for plan in plans:
+        console = Console(str(plan.scope.file), quiet=run.quiet, verbose=run.verbose)
+        installation = prepare(plan, run, environ, console)
+        if installation is not None:
+            console.warn(shortened(installation.result.findings, run.verbose))
+            prepared.append(installation)
+    changing = [one for one in prepared if one.changes]
+    for plan in plans:
+        found = [one for one in prepared if one.plan is plan]
+        show_lines(_plan_lines(plan, found[0] if found else None))
+        if found and found[0].result.earlier.contents.rows:
+            _show_news(found[0], run)
+    if not prepared:
+        show("nothing is installed")
+        return 0
+    if changing and not _agreed(run, "Install?"):
+        show("nothing was changed")
+        return 1
+    now: dict[Path, Config] = {}
+    for installation in prepared:
+        scope = installation.plan.scope
+        config = now.get(scope.target, installation.plan.config)
+        now[scope.target] = write_all(installation, config)
+        show_lines(_done(installation))
+    return 0
+
+
+def uninstall(run: Run, environ: Mapping[str, str]) -> int:
+    """Put the entries of a client back as they were; return the exit status.
+
+    Raises:
+        ConfigError: nothing can be put back.
+    """
+    _check_question(run)
+    home, cwd = Path.home(), Path.cwd()
+    scopes = find_scopes(run.client or "", run.config, home, environ, sys.platform, cwd)
+    found = [removal_of(Reading(scope), run.options.only, run.options.skip) for scope in scopes]
+    removals = [removal for removal in found if removal is not None]
+    if not removals:
+        places = ", ".join(scope.shown for scope in scopes)
+        show(f"nothing is installed in {places}")
+        return 0
+    for removal in removals:
+        show_lines(_removal_lines(removal))
+    if any(removal.shown for removal in removals) and not _agreed(run, "Put back?"):
+        show("nothing was changed")
+        return 1
+    now: dict[Path, Config] = {}
+    for removal in removals:
+        target = removal.scope.target
+        now[target], left = remove(removal, now.get(target, removal.config), environ)
+        show(f"{removal.scope.shown}: {', '.join(removal.shown) or 'nothing'} put back")
+        if left:
+            show(f"  nothing in it starts {left[0]} any more, which stays, as does its source")
+    return 0
+
+
+def _show_news(installation: Installation, run: Run) -> None:
+    """Show what has changed in FILE since it was installed."""
+    from mcpagg.review.report import print_review  # noqa: PLC0415 - few have a FILE already
+    from mcpagg.review.reviewing import review  # noqa: PLC0415
+
+    file, result = installation.plan.file, installation.result
+    print_review(review(file, on_disk(file), result), "text", in_full=run.verbose)
+
+
+def _check_question(run: Run) -> None:
+    if not run.yes and not is_terminal(sys.stdin):
+        raise ConfigError(PROGRAM, [Problem("", _NO_TERMINAL, "pass --yes to go on unasked")])
+
+
+def _agreed(run: Run, question: str) -> bool:
+    return run.yes or ask(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+
+
+def _plan_lines(plan: Plan, installation: Installation | None) -> Iterator[Line]:
+    """Yield what would become of a scope: each entry before and after, and what stays."""
+    scope = plan.scope
+    yield Line(scope.shown, "heading")
+    if scope.root is not None:
+        yield Line(f"  {_TEAM.format(scope.root)}")
+    if scope.target != scope.file:
+        yield Line(f"  it is a link to {scope.target}")
+    if installation is not None:
+        yield from _change_lines(installation)
+    for name, why in plan.left.items():
+        yield Line(f"  {name}: stays as it is: {why}")
+    values = _shared(plan)
+    if values:
+        yield Line(
+            f"  {', '.join(values)}: has another value in another entry, so that FILE serves these"
+            " servers one by one, and not as one proxy"
+        )
+    if installation is not None and installation.lost:
+        yield Line(
+            f"  no server gets these variables any more: {', '.join(installation.lost)};"
+            ' write one that it needs into its entry, "env": {"NAME": "VALUE"}, and install again'
+        )
+
+
+def _change_lines(installation: Installation) -> Iterator[Line]:
+    plan, scope = installation.plan, installation.plan.scope
+    for change in installation.changes:
+        yield Line(f"  {change.name}:")
+        yield from _diff(change.before, change.after)
+    same = len(plan.chosen) - len(installation.changes) - len(installation.argvs)
+    if same:
+        yield Line(f"  {count(same, 'server')} installed already, as it is now")
+    yield Line(f"  FILE: {plan.file}, compiled from {plan.source.name} beside it")
+    if installation.changes:
+        yield Line(f"  the config as it is now: {backup_of(scope).name} beside it")
+    for name, argv in installation.argvs.items():
+        why = plan.chosen[name].by_hand
+        yield Line(f"  {name}: cannot be edited safely: {why}. Write this in its place:")
+        env = [*plan.chosen[name].fields.literals(), *plan.chosen[name].env]
+        start = Start(name, [*argv], sorted({*env}), [], "", [])
+        yield from (Line(f"    {line}") for line in entry_lines(form_of(scope), start))
+        if env:
+            yield Line(f"    with what it has now in place of {TO_FILL}")
+
+
+def _diff(before: str, after: str) -> Iterator[Line]:
+    """Yield how one text becomes another, line by line."""
+    for line in difflib.ndiff(before.splitlines(), after.splitlines()):
+        if line[:1] in "+- ":
+            style = {"+": "added", "-": "removed"}.get(line[:1], "")
+            yield Line(f"  {line.rstrip()}", style)
+
+
+def _shared(plan: Plan) -> list[str]:
+    """Return the variables that have different values in two entries."""
+    seen: dict[str, str] = {}
+    found = []
+    for chosen in plan.chosen.values():
+        for name, value in chosen.values.items():
+            if name != "PATH" and seen.setdefault(name, value) != value:
+                found.append(name)
+    return [*dict.fromkeys(found)]
+
+
+def _done(installation: Installation) -> Iterator[Line]:
+    plan = installation.plan
+    names = ", ".join(plan.chosen)
+    yield Line(f"{plan.scope.shown}: {names}: installed; restart the client", "added")
+    yield Line(f"  {SERVES[installation.result.options.drift]}")
+    again = f"{PROGRAM} --from {plan.scope.client} --install"
+    yield Line(f"  to see what has changed since, and to take it over: {again}")
+    yield Line(f"  to undo it: {PROGRAM} --from {plan.scope.client} --uninstall")
+
+
+def _removal_lines(removal: Removal) -> Iterator[Line]:
+    yield Line(removal.scope.shown, "heading")
+    for name, (before, after) in removal.shown.items():
+        yield Line(f"  {name}:")
+        yield from _diff(before, after)
+    for name, why in removal.left.items():
+        yield Line(f"  {name}: stays a face: {why}")

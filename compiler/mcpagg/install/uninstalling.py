@@ -1,0 +1,155 @@
+"""`--uninstall`: entries that are faces become what they were, byte for byte.
+
+Only what nobody has changed since is put back; what a client keeps in the entry's variables may
+have changed, and is put back as it is now.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mcpagg.install.editing import Config, Entry
+from mcpagg.install.places import Scope, data_folder, source_for
+from mcpagg.install.planning import Reading
+from mcpagg.install.record import (
+    HIDDEN,
+    Installed,
+    Record,
+    fill,
+    masked,
+    read_record,
+    record_for,
+    said_digest,
+)
+from mcpagg.install.tree import Path as Keys
+from mcpagg.install.tree import Uneditable
+from mcpagg.install.writing import backup_of, to_the_end, write_config
+from mcpagg.jsontext import members_of
+from mcpagg.passes.config.containers import RawEntry
+from mcpagg.passes.emission.output import PRIVATE, write
+from mcpagg.problems import ConfigError, Problem
+
+
+@dataclass(slots=True)
+class Removal:
+    """What is about to be put back in one scope: the text of each entry before.
+
+    `shown` {server: (before, after)} has no value that the client keeps; `left` {server: why} are
+    faces that stay.
+    """
+
+    scope: Scope
+    config: Config
+    texts: dict[Keys, str] = field(default_factory=dict)
+    records: dict[Path, Record] = field(default_factory=dict)
+    shown: dict[str, tuple[str, str]] = field(default_factory=dict)
+    left: dict[str, str] = field(default_factory=dict)
+
+
+def removal_of(reading: Reading, only: Collection[str], skip: Collection[str]) -> Removal | None:
+    """Return what can be put back in a scope, None if it has no face.
+
+    Raises:
+        ConfigError: a record cannot be read.
+    """
+    removal = Removal(reading.scope, reading.config)
+    texts = removal.texts
+    for entry in reading.entries:
+        face = reading.face(entry)
+        if face is None or (only and entry.name not in only) or entry.name in skip:
+            continue
+        record = removal.records.setdefault(face.file, read_record(face.file))
+        entries = record.of(reading.scope.target, reading.scope.keys)
+        try:
+            texts[reading.keys(entry)] = _restored(reading, entry, entries.get(entry.name), removal)
+        except Uneditable as why:
+            removal.left[entry.name] = str(why)
+        else:
+            del entries[entry.name]
+    if not texts and not removal.left:
+        return None
+    try:
+        reading.config.replaced(texts)
+    except Uneditable as why:
+        problem = Problem("", f"cannot be edited safely: {why}")
+        raise ConfigError(str(reading.scope.file), [problem]) from None
+    return removal
+
+
+def _restored(
+    reading: Reading, entry: RawEntry, installed: Installed | None, removal: Removal
+) -> str:
+    """Return the text of an entry before it became a face.
+
+    Raises:
+        Uneditable: it is not known, or the entry has changed since.
+    """
+    if installed is None:
+        raise Uneditable("what it was before is not recorded")
+    now = reading.config.entry(reading.keys(entry))
+    env = reading.fields(entry).env
+    if said_digest(now.value, env, installed.variables) != installed.after:
+        raise Uneditable("it has been changed since")
+    values = members_of(_at(now.value, env))
+
+    def value(variable: str, is_token: bool) -> str:
+        span = now.span_of((*env, variable))
+        if span is None or (not isinstance(values.get(variable), str | bool) and not is_token):
+            raise Uneditable(f"its variable {variable} is gone")
+        return now.text[span.start : span.end] if is_token else str(values[variable])
+
+    before = fill(installed.before, value)
+    removal.shown[entry.name] = (_hidden(now, env, installed.variables), masked(installed.before))
+    return before
+
+
+def _hidden(entry: Entry, env: Keys, variables: Collection[str]) -> str:
+    """Return the text of an entry without the values of variables."""
+    text = entry.text
+    spans = [entry.span_of((*env, name)) for name in variables]
+    for span in sorted(filter(None, spans), reverse=True):
+        text = f'{text[: span.start]}"{HIDDEN}"{text[span.end :]}'
+    return text
+
+
+def _at(value: object, keys: Keys) -> object:
+    for key in keys:
+        value = members_of(value).get(str(key))
+    return value
+
+
+def remove(removal: Removal, now: Config, environ: Mapping[str, str]) -> tuple[Config, list[Path]]:
+    """Write the config of a client as it was, and remove what nothing starts any more.
+
+    `now` is the config as it is. Return it as it is then, and the files that are left of what was
+    installed.
+
+    Raises:
+        ConfigError: the config has changed meanwhile, or cannot be written.
+    """
+    left: list[Path] = []
+    with to_the_end():
+        new = now.replaced(removal.texts)
+        if removal.texts:
+            write_config(removal.scope, now, new)
+        for file, record in removal.records.items():
+            if not record.is_empty:
+                write(record_for(file), record.data(), PRIVATE)
+                continue
+            is_ours = file.is_relative_to(data_folder(environ, sys.platform))
+            files = [record_for(file), *([file, source_for(file)] if is_ours else [])]
+            left += [] if is_ours else [file, source_for(file)]
+            for path in files if not removal.left else files[:1]:
+                path.unlink(missing_ok=True)
+            with suppress(OSError):  # something else is in it
+                if is_ours:
+                    file.parent.rmdir()
+        backup = backup_of(removal.scope)
+        with suppress(OSError):
+            if backup.read_bytes() == new.data:
+                backup.unlink()
+    return new, left

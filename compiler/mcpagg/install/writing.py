@@ -1,0 +1,82 @@
+"""Writes what an installation changes, each file in one step, and the client's config last.
+
+The config of a client is followed where it is a link, keeps its mode, and is refused if it is not
+as it was read. What ends this process meanwhile waits until all is written; after a loss of power,
+each file is the old one or the new one, and the same command again brings them together.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from mcpagg.install.editing import Config
+from mcpagg.install.places import Scope
+from mcpagg.passes.emission.output import replace_file
+from mcpagg.problems import ConfigError, Problem
+from mcpagg.signals import ENDING, ending_later
+
+BACKUP = ".mcpagg-backup"
+_AGAIN = "run the same command again"
+
+
+@contextmanager
+def to_the_end() -> Iterator[None]:
+    """Have what would end this process wait until the block is done."""
+    with ending_later(("SIGINT", *ENDING), handled=True):
+        yield
+
+
+def backup_of(scope: Scope) -> Path:
+    """Return where the config of a scope is kept as it was: beside it."""
+    return scope.target.with_name(scope.target.name + BACKUP)
+
+
+def check_unchanged(scope: Scope, config: Config) -> None:
+    """Refuse a config that is not as it was read.
+
+    Raises:
+        ConfigError: it is another one now.
+    """
+    try:
+        now = scope.target.read_bytes()
+    except OSError:
+        now = b""
+    if now != config.data:
+        raise ConfigError(str(scope.file), [Problem("", "has changed meanwhile", _AGAIN)])
+
+
+def write_config(scope: Scope, old: Config, new: Config) -> None:
+    """Replace the config of a scope, its mode kept.
+
+    Raises:
+        ConfigError: it has changed meanwhile, or cannot be written.
+    """
+    check_unchanged(scope, old)
+    put(scope.target, new.data, stat.S_IMODE(scope.target.stat().st_mode))
+
+
+def write_backup(scope: Scope, config: Config) -> None:
+    """Keep the config of a scope as it is, as private as it is.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    put(backup_of(scope), config.data, stat.S_IMODE(scope.target.stat().st_mode))
+
+
+def put(file: Path, data: bytes, mode: int) -> None:
+    """Write a file of exactly this mode in one step.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    try:
+        os.makedirs(file.parent, mode=0o700, exist_ok=True)
+        replace_file(file, data, mode)
+    except OSError as problem:
+        what = f"cannot be written: {problem.strerror}"
+        raise ConfigError(str(file), [Problem("", what, _AGAIN)]) from None

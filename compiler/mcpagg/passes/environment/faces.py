@@ -1,0 +1,117 @@
+"""Entries that are faces of an emitted file: `python3 -I FILE --as NAME sha256:…`.
+
+A face stands for the server that FILE was compiled from. Whatever is compiled from a config with
+faces is compiled from those servers, so that no proxy gets into itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mcpagg.passes.config.reading import read_config
+from mcpagg.passes.emission.output import is_emitted
+from mcpagg.passes.emission.recorded import recorded_command
+from mcpagg.passes.environment.relocation import relocated
+from mcpagg.problems import ConfigError, Problem
+from mcpagg.spec import ProxySpec, ServerSpec
+from mcpagg_runtime.launch.variables import CONFIG_FOLDER, MissingVariable, resolve
+
+DIGEST = "sha256:"
+_AS = "--as"
+
+
+class Face(NamedTuple):
+    """What an entry says that is a face: the emitted file, the server in it, the digest or ""."""
+
+    file: Path
+    name: str
+    digest: str
+
+
+def face_of(args: Sequence[str], folder: Path) -> Face | None:
+    """Return the face that a command line with these arguments starts, None if it starts none.
+
+    Relative paths are meant from `folder`.
+    """
+    if args.count(_AS) != 1 or not 0 < args.index(_AS) < len(args) - 1:
+        return None
+    place = args.index(_AS)
+    digests = [word for word in args[place + 2 :] if word.startswith(DIGEST)]
+    try:
+        written = resolve(args[place - 1], {CONFIG_FOLDER: str(folder)}.get)
+    except MissingVariable:
+        return None
+    file = Path(os.path.normpath(os.path.join(folder, os.path.expanduser(written))))
+    if not file.is_file() or not is_emitted(file):
+        return None
+    return Face(file, args[place + 1], digests[0] if digests else "")
+
+
+def source_of(file: Path) -> Path | None:
+    """Return the config that an emitted file was compiled from, None if it does not say."""
+    words = recorded_command(file) or ["-"]
+    if words[0].startswith("-"):
+        return None
+    return Path(os.path.normpath(file.parent / words[0]))
+
+
+def read_source(file: Path) -> ProxySpec:
+    """Return what the config says that an emitted file was compiled from.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    source = source_of(file)
+    if source is None:
+        what = "does not say which config it was compiled from"
+        raise ConfigError(str(file), [Problem("", what, "compile it from a file")])
+    try:
+        text = source.read_bytes()
+    except OSError as problem:
+        what = f"cannot be read: {problem.strerror}"
+        remedy = f"{file} was compiled from it; put it back"
+        raise ConfigError(str(source), [Problem("", what, remedy)]) from None
+    return read_config(text, source=str(source), folder=source.parent)[0]
+
+
+def original(server: ServerSpec, folder: Path) -> ServerSpec:
+    """Return the server that an entry stands for if it is a face, else the server itself.
+
+    Raises:
+        ConfigError: the source of the face cannot be read, or does not have it.
+    """
+    face = face_of(server.args, folder)
+    if face is None:
+        return server
+    spec = read_source(face.file)
+    for other in spec.servers:
+        if other.name == face.name:
+            return _in_its_place(other, server, relocated(other.row(), spec.folder, folder))
+    what = f"is a face of {face.file}, whose source has no server '{face.name}'"
+    raise ConfigError(spec.source, [Problem(server.path, what, "remove the entry")])
+
+
+def _in_its_place(found: ServerSpec, face: ServerSpec, row: Mapping[str, Any]) -> ServerSpec:
+    """Return a server of a source as the entry of its face has it; `row` is how it is started.
+
+    Messages name the entry, and what its client withholds stays withheld.
+    """
+    return replace(
+        found,
+        name=face.name,
+        path=face.path,
+        paths={},
+        command=row.get("command", ""),
+        args=tuple(row.get("args", ())),
+        env=row.get("env", {}),
+        env_file=row.get("env_file"),
+        cwd=row.get("cwd"),
+        url=row.get("url", ""),
+        headers=row.get("headers", {}),
+        hide=(*found.hide, *face.hide),
+        expose=found.expose if face.expose is None else face.expose,
+    )

@@ -1,0 +1,536 @@
+"""Installing into clients: each entry is then the server that it was, and all can be undone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import stat
+import sys
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import ClientSession, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from proxies import posix
+from wire import STUB, stub_entry
+
+from mcpagg.command.cli import main
+from mcpagg.install import writing
+from mcpagg.install.places import find_scopes
+from mcpagg.install.running import writer_of
+from mcpagg.passes.config import read_config
+from mcpagg.spec import ServerSpec
+from mcpagg_runtime.launch.variables import resolve
+
+TOKEN = "ghp_" + "a1B2c3D4" * 5
+KEY = "sk-" + "aB3dE5fG7" * 4
+NOTES = json.dumps(
+    {"tools": ["echo", "add.one"], "prompts": ["hello"], "instructions": "Of notes."}
+)
+SEARCH = json.dumps({"tools": ["search"], "resources": ["res://a"]})
+COMMAND, STUB_ARGS = json.dumps(STUB[0]), [*STUB[1:]]
+NOTES_ARGS = json.dumps([*STUB_ARGS, NOTES])
+SEARCH_ARGS = json.dumps([*STUB_ARGS, SEARCH, "--api-key", KEY])
+JSON_ENTRIES = f"""{{
+    "notes": {{
+      "command": {COMMAND},
+      "args": {NOTES_ARGS},
+      "env": {{"TOKEN": "{TOKEN}", "LEVEL": "debug"}},
+      "alwaysAllow": ["echo"]
+    }},
+    "search": {{"command": {COMMAND}, "args": {SEARCH_ARGS}}},
+    "off": {{"command": "no-such-program", "disabled": true}}
+  }}"""
+PLAIN = f'{{\n  "mcpServers": {JSON_ENTRIES}\n}}\n'
+OPENCODE = f"""// OpenCode
+{{
+  "$schema": "https://opencode.ai/config.json",
+  "mcp": {{
+    /* mine */
+    "notes": {{
+      "type": "local",
+      "command": {json.dumps([*STUB, NOTES])}, // in one
+      "environment": {{ "TOKEN": "{TOKEN}", }},
+    }},
+    "search": {{"type": "local", "command": {json.dumps([*STUB, SEARCH, "--api-key", KEY])}}},
+  }},
+}}
+"""
+CODEX = f"""model = "o4"  # mine
+
+[mcp_servers.notes]
+command = {COMMAND}   # a comment
+args = {NOTES_ARGS}
+startup_timeout_sec = 20
+
+[mcp_servers.notes.env]
+TOKEN = '{TOKEN}'
+
+# another
+[mcp_servers.search]
+args = {SEARCH_ARGS}
+command = {COMMAND}
+"""
+GOOSE = f"""GOOSE_MODEL: x  # mine
+extensions:
+  notes:
+    enabled: true
+    type: stdio
+    name: notes
+    cmd: {STUB[0]}   # a comment
+    args:
+{"".join(f"    - {json.dumps(word)}" + chr(10) for word in [*STUB_ARGS, NOTES])}    envs:
+      TOKEN: {TOKEN}
+    timeout: 300
+  search: {{enabled: true, type: stdio, name: search, cmd: {COMMAND}, args: {SEARCH_ARGS}}}
+  developer:
+    enabled: true
+    type: builtin
+    name: developer
+"""
+CONTINUE = f"""name: Mine
+version: 0.0.1
+schema: v1
+mcpServers:
+  - name: notes
+    command: {STUB[0]}
+    args: {NOTES_ARGS}
+    env:
+      TOKEN: {TOKEN}
+  # the second
+  - name: search
+    command: {STUB[0]}
+    args: {SEARCH_ARGS}
+"""
+CLIENTS: dict[str, tuple[str, str]] = {
+    "claude-desktop": (".config/Claude/claude_desktop_config.json", PLAIN.replace("\n", "\r\n")),
+    "claude-code": (
+        ".claude.json",
+        f'{{"numStartups": 3,\n "mcpServers": {JSON_ENTRIES},\n "z": 1}}',
+    ),
+    "cursor": (".cursor/mcp.json", f"// mine\n{PLAIN}".replace('"echo"]', '"echo"], // tail')),
+    "vscode": (
+        ".config/Code/User/mcp.json",
+        f'{{\n\t// VS Code\n\t"inputs": [],\n\t"servers": {JSON_ENTRIES},\n}}\n',
+    ),
+    "opencode": (".config/opencode/opencode.jsonc", OPENCODE),
+    "zed": (
+        ".config/zed/settings.json",
+        f'{{\n  "theme": "One", // light\n  "context_servers": {JSON_ENTRIES}\n}}',
+    ),
+    "codex": (".codex/config.toml", CODEX),
+    "goose": (".config/goose/config.yaml", GOOSE),
+    "continue": (".continue/config.yaml", CONTINUE),
+    "gemini": (".gemini/settings.json", "\ufeff" + PLAIN),
+}
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Have a home of its own, whose user works in a folder of it."""
+    folder = tmp_path / "home"
+    (folder / "work").mkdir(parents=True)
+    for name in ("HOME", "USERPROFILE"):
+        monkeypatch.setenv(name, str(folder))
+    for name in [
+        name for name in os.environ if name.startswith(("XDG_", "AWS_", "APPDATA", "LOCALAPPDATA"))
+    ]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(folder / "work")
+    return folder
+
+
+def put(file: Path, text: str) -> Path:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(text.encode())
+    return file
+
+
+def installs(client: str, *words: str) -> int:
+    return main(["--from", client, "--install", "--yes", "--quiet", *words])
+
+
+def uninstalls(client: str, *words: str) -> int:
+    return main(["--from", client, "--uninstall", "--yes", *words])
+
+
+def servers_of(config: Path, project: Path | None = None) -> dict[str, ServerSpec]:
+    spec, _ = read_config(
+        config.read_bytes(), source=str(config), folder=config.parent, allow_secrets=True
+    )
+    return {server.name: server for server in spec.servers}
+
+
+async def _lists(
+    command: str, args: list[str], env: Mapping[str, str], cwd: Path
+) -> dict[str, Any]:
+    parameters = StdioServerParameters(command=command, args=args, env=dict(env), cwd=cwd)
+    async with stdio_client(parameters) as streams, ClientSession(*streams) as session:
+        about = await session.initialize()
+        found: dict[str, Any] = {"about": about.model_dump()}
+        found["tools"] = (await session.list_tools()).model_dump()
+        if about.capabilities.prompts:
+            found["prompts"] = (await session.list_prompts()).model_dump()
+        if about.capabilities.resources:
+            found["resources"] = (await session.list_resources()).model_dump()
+        return found
+
+
+def lists(server: ServerSpec, cwd: Path) -> dict[str, Any]:
+    """Return what an SDK's client lists of a server that it starts as an entry says."""
+    fill = {"workspaceFolder": str(cwd)}
+    args = [resolve(word, fill.get) for word in server.args]
+    return asyncio.run(_lists(server.command, args, server.env, cwd))
+
+
+@cache
+def alone() -> dict[str, dict[str, Any]]:
+    """Return the lists of both servers without anything between."""
+    words = {"notes": NOTES, "search": SEARCH}
+    here = Path.cwd()
+    return {
+        name: asyncio.run(_lists(STUB[0], [*STUB_ARGS, text], {}, here))
+        for name, text in words.items()
+    }
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_each_entry_is_the_server_that_it_was_and_the_file_is_put_back_byte_for_byte(
+    client: str, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place, text = CLIENTS[client]
+    config = put(home / place, text)
+    config.chmod(0o640)
+    before = config.read_bytes()
+    assert installs(client) == 0
+    shown = "".join(capsys.readouterr())
+    installed = config.read_bytes()
+    assert installed != before
+    faces = servers_of(config)
+    assert {name: server.args[2:4] for name, server in faces.items()} == {
+        name: ("--as", name) for name in ("notes", "search")
+    }
+    for name in ("notes", "search"):
+        assert lists(faces[name], home) == alone()[name]
+    for secret in (TOKEN, KEY):
+        assert installed.count(secret.encode()) == 1
+        assert secret not in shown
+        kept = [
+            path
+            for path in home.rglob("*")
+            if path.is_file() and secret.encode() in path.read_bytes()
+        ]
+        assert sorted(kept) == [config, config.with_name(config.name + writing.BACKUP)]
+    assert stat.S_IMODE(config.stat().st_mode) == 0o640
+
+    assert uninstalls(client) == 0
+    assert config.read_bytes() == before
+    assert stat.S_IMODE(config.stat().st_mode) == 0o640
+    left = [path for path in home.rglob("*") if path.is_file() and "cache" not in path.parts]
+    assert left == [config]
+
+
+# --- What is installed and left -----------------------------------------------------------------
+
+
+def desktop(home: Path, **entries: Any) -> Path:
+    """Write a config of Claude Desktop with these entries."""
+    text = json.dumps({"mcpServers": entries}, indent=2)
+    return put(home / CLIENTS["claude-desktop"][0], text)
+
+
+def entry_of(config: Path, name: str) -> dict[str, Any]:
+    entry: dict[str, Any] = json.loads(config.read_bytes())["mcpServers"][name]
+    return entry
+
+
+def digest(config: Path, name: str) -> str:
+    word: str = entry_of(config, name)["args"][-1]
+    assert word.startswith("sha256:")
+    assert len(word) == len("sha256:") + 32
+    return word
+
+
+def file_of(config: Path, name: str) -> Path:
+    return Path(entry_of(config, name)["args"][1])
+
+
+def test_a_second_installation_adds_and_renews_the_digests_of_all(home: Path) -> None:
+    first = stub_entry(tools=["one"], log=str(home / "asked"))
+    config = desktop(home, a=first, b=stub_entry(tools=["two"], env="x"))
+    before = config.read_bytes()
+    assert installs("claude-desktop", "--only", "a") == 0
+    old = digest(config, "a")
+    assert entry_of(config, "b") == json.loads(before)["mcpServers"]["b"]
+    asked = (home / "asked").read_text() if (home / "asked").exists() else ""
+
+    assert installs("claude-desktop", "--only", "b") == 0
+    assert digest(config, "a") == digest(config, "b") != old
+    assert ((home / "asked").read_text() if asked else "") == asked  # it was not asked again
+    assert list(
+        servers_of(file_of(config, "a").with_name("claude_desktop_config_servers.source.json"))
+    ) == ["a", "b"]
+    assert list(lists(servers_of(config)["a"], home)["tools"])
+
+    installed = config.read_bytes()
+    assert installs("claude-desktop") == 0
+    assert config.read_bytes() == installed
+    assert uninstalls("claude-desktop") == 0
+    assert config.read_bytes() == before
+
+
+def test_an_entry_that_was_changed_by_hand_is_left_and_one_that_was_added_stays(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = desktop(home, a=stub_entry(), b=stub_entry(tools=["two"]))
+    old = json.loads(config.read_bytes())["mcpServers"]
+    assert installs("claude-desktop") == 0
+    document = json.loads(config.read_bytes())
+    document["mcpServers"]["a"]["args"].append("--more")
+    document["mcpServers"] = {"new": {"command": "x"}, **document["mcpServers"]}
+    config.write_text(json.dumps(document, indent=4))  # as a client does that writes it anew
+    changed = entry_of(config, "a")
+
+    capsys.readouterr()
+    assert uninstalls("claude-desktop") == 0
+    assert "a: stays a face: it has been changed since" in capsys.readouterr().out
+    assert json.loads(config.read_bytes())["mcpServers"] == {
+        "new": {"command": "x"},
+        "a": changed,
+        "b": old["b"],
+    }
+    assert file_of(config, "a").exists()
+
+
+def test_a_secret_that_has_changed_since_is_put_back_as_it_is_now(home: Path) -> None:
+    entry = stub_entry(tools=["t"])
+    entry["args"] = [*entry["args"], "--api-key", KEY]
+    entry["env"] = {"TOKEN": TOKEN}
+    config = desktop(home, a=entry)
+    before = config.read_text()
+    assert installs("claude-desktop") == 0
+    new = config.read_text().replace(TOKEN, "ghp_" + "9" * 36).replace(KEY, "sk-" + "z9" * 20)
+    config.write_text(new)
+    assert uninstalls("claude-desktop") == 0
+    assert config.read_text() == before.replace(TOKEN, "ghp_" + "9" * 36).replace(
+        KEY, "sk-" + "z9" * 20
+    )
+
+
+def test_two_servers_have_two_values_of_one_variable(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    entries = {
+        name: {**stub_entry(tools=["env"]), "env": {"TOKEN": f"ghp_{name * 36}"}} for name in "ab"
+    }
+    config = desktop(home, **entries)
+    assert installs("claude-desktop") == 0
+    assert "TOKEN: has another value in another entry" in capsys.readouterr().out
+    for name in "ab":
+        assert entry_of(config, name)["env"] == {"TOKEN": f"ghp_{name * 36}"}
+
+
+def test_if_a_server_fails_nothing_is_installed_and_if_that_is_allowed_its_entry_stays(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = desktop(home, a=stub_entry(), bad=stub_entry(at={"initialize": [{"exit": 3}]}))
+    before = config.read_bytes()
+    assert installs("claude-desktop") == 4
+    said = capsys.readouterr().err
+    assert "mcpServers.bad: server 'bad' " in said
+    assert [path for path in home.rglob("*") if path.is_file()] == [config]
+
+    assert installs("claude-desktop", "--allow-failed") == 0
+    assert "bad: stays as it is: it failed: server 'bad' " in capsys.readouterr().out
+    assert entry_of(config, "bad") == json.loads(before)["mcpServers"]["bad"]
+    assert "--as" in entry_of(config, "a")["args"]
+
+
+def test_what_starts_only_with_the_whole_environment_is_told_with_its_names(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = home / "needs.py"
+    script.write_text(
+        "import os, runpy, sys\nos.environ['MY_CLUSTER']\nsys.argv = sys.argv[1:]\n"
+        "runpy.run_path(sys.argv[0], run_name='__main__')\n"
+    )
+    command, *rest = [sys.executable, str(script), *STUB[3:], "{}"]
+    config = desktop(home, a={"command": command, "args": rest})
+    monkeypatch.setenv("MY_CLUSTER", "not shown")
+    assert installs("claude-desktop") == 4
+    said = capsys.readouterr().err
+    assert "MY_CLUSTER" in said
+    assert '"env": {"NAME": "VALUE"}' in said
+    assert "not shown" not in said
+    document = json.loads(config.read_bytes())
+    document["mcpServers"]["a"]["env"] = {"MY_CLUSTER": "prod"}
+    config.write_text(json.dumps(document))
+    assert installs("claude-desktop") == 0
+
+
+def test_well_known_variables_that_no_server_gets_any_more_are_named(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", "/k")
+    monkeypatch.setenv("AWS_PROFILE", "p")
+    desktop(home, a={**stub_entry(), "env": {"AWS_PROFILE": "p"}})
+    assert installs("claude-desktop") == 0
+    said = capsys.readouterr().out
+    assert "no server gets these variables any more: KUBECONFIG;" in said
+
+
+def test_nothing_is_written_without_a_yes(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = desktop(home, a=stub_entry())
+    before = config.read_bytes()
+    assert main(["--from", "claude-desktop", "--install"]) == 2
+    assert "pass --yes" in capsys.readouterr().err
+    assert config.read_bytes() == before
+    assert [path for path in home.rglob("*") if path.is_file()] == [config]
+
+
+def test_a_config_that_changes_while_its_servers_are_asked_is_left_alone(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = desktop(home, a=stub_entry())
+    check = writing.check_unchanged
+
+    def changed(*arguments: Any) -> None:
+        config.write_text('{"mcpServers": {}}')
+        check(*arguments)
+
+    monkeypatch.setattr("mcpagg.install.installing.check_unchanged", changed)
+    assert installs("claude-desktop") == 2
+    assert "has changed meanwhile; run the same command again" in capsys.readouterr().err
+    assert config.read_text() == '{"mcpServers": {}}'
+
+
+@posix("links are for those who may make them")
+def test_a_link_is_followed(home: Path) -> None:
+    config = desktop(home, a=stub_entry())
+    real = config.rename(home / "dotfiles.json")
+    config.symlink_to(real)
+    before = real.read_bytes()
+    assert installs("claude-desktop") == 0
+    assert config.is_symlink()
+    assert b"--as" in real.read_bytes()
+    assert uninstalls("claude-desktop") == 0
+    assert config.is_symlink()
+    assert real.read_bytes() == before
+
+
+def test_what_was_not_written_by_an_installation_is_not_overwritten(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    desktop(home, a=stub_entry())
+    own = put(home / "own.py", "print(1)\n")
+    assert installs("claude-desktop", "-o", str(own)) == 2
+    assert "is no file that mcpagg-compile wrote" in capsys.readouterr().err
+    source = put(home / "x.source.json", "{}")
+    assert installs("claude-desktop", "-o", str(home / "x.py")) == 2
+    assert "was not written by --install" in capsys.readouterr().err
+    assert (own.read_text(), source.read_text()) == ("print(1)\n", "{}")
+
+
+def test_an_entry_that_cannot_be_edited_is_shown_to_be_pasted(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    entry = f'{{ command = {COMMAND}, args = {NOTES_ARGS}, env = {{ TOKEN = "{TOKEN}" }} }}'
+    text = f"[mcp_servers]\na = {entry}\n"
+    config = put(home / ".codex/config.toml", text)
+    assert installs("codex") == 0
+    assert config.read_text() == text
+    said = capsys.readouterr().out
+    assert "a: cannot be edited safely: it is an inline table. Write this in its place:" in said
+    assert "[mcp_servers.a]" in said
+    assert '"--as", "a", "sha256:' in said
+    assert TOKEN not in said
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are told apart by their home")
+def test_a_client_that_runs_and_would_overwrite_its_config_is_waited_for(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = desktop(home, a=stub_entry())
+    before = config.read_bytes()
+    monkeypatch.setattr("mcpagg.install.running._own_programs", lambda environ: iter(["claude"]))
+    assert installs("claude-desktop") == 2
+    assert "Claude Desktop is running, and would overwrite it; quit it" in capsys.readouterr().err
+    assert config.read_bytes() == before
+    project = put(home / "work/.mcp.json", PLAIN)
+    [scope] = find_scopes("claude-code", str(project), home, os.environ, sys.platform, home)
+    assert writer_of(scope, os.environ, "linux") == ""
+
+
+# --- Scopes -------------------------------------------------------------------------------------
+
+
+def test_all_scopes_of_claude_code_are_done_and_put_back(home: Path) -> None:
+    work = home / "work"
+    (work / ".git").mkdir()
+    entry = stub_entry(tools=["p"])
+    project = put(work / ".mcp.json", json.dumps({"mcpServers": {"a": entry}}))
+    user = {
+        "mcpServers": {"a": stub_entry(tools=["u"])},
+        "projects": {
+            str(work): {"mcpServers": {"a": stub_entry(tools=["f"])}, "allowedTools": []},
+            "/elsewhere": {"mcpServers": {"a": {"command": "x"}}},
+        },
+    }
+    users = put(home / ".claude.json", json.dumps(user, indent=2))
+    before = (project.read_bytes(), users.read_bytes())
+    assert installs("claude-code") == 0
+    document = json.loads(users.read_bytes())
+    assert document["projects"]["/elsewhere"] == user["projects"]["/elsewhere"]  # type: ignore[index]
+    entries = [
+        entry_of(project, "a"),
+        document["mcpServers"]["a"],
+        document["projects"][str(work)]["mcpServers"]["a"],
+    ]
+    files = [one["args"][1] for one in entries]
+    assert len(set(files)) == 3
+    assert (entries[0]["command"], files[0]) == ("python3", str(work / "mcp_servers.py"))
+    assert (work / "mcp_servers.source.json").exists()
+    assert uninstalls("claude-code") == 0
+    assert (project.read_bytes(), users.read_bytes()) == before
+
+
+def test_the_config_of_a_repository_has_paths_that_fit_everybody(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    work = home / "work"
+    (work / ".git").mkdir()
+    put(work / "servers/own.py", (Path(STUB[-1])).read_text())
+    text = '{"servers": {"own": {"command": "python3", "args": ["servers/own.py", "{}"]}}}'
+    config = put(work / ".vscode/mcp.json", text)
+    assert installs("vscode") == 0
+    assert "it belongs to the repository" in capsys.readouterr().out
+    entry = json.loads(config.read_bytes())["servers"]["own"]
+    assert (entry["command"], entry["args"][:2]) == (
+        "python3",
+        ["-I", "${workspaceFolder}/.vscode/mcp_servers.py"],
+    )
+    file = work / ".vscode/mcp_servers.py"
+    for written in (config, file, *file.parent.glob("*.json")):
+        if not written.name.endswith(".py"):
+            assert str(home) not in written.read_text()
+    server = servers_of(config)["own"]
+    assert lists(server, work)["tools"]["tools"]
+    assert uninstalls("vscode") == 0
+    assert config.read_text() == text
+
+
+def test_a_proxy_is_never_compiled_into_itself(home: Path) -> None:
+    config = desktop(home, a=stub_entry(tools=["one"]), b=stub_entry(tools=["two"]))
+    assert installs("claude-desktop") == 0
+    file = home / "whole.py"
+    assert main(["--from", "claude-desktop", "-o", str(file), "--quiet"]) == 0
+    assert "--as" not in file.read_text().partition("# How it works")[0].partition("SERVERS")[2]
+    assert STUB[-1] in file.read_text()
+    same = file_of(config, "a")
+    assert main(["--from", "claude-desktop", "-o", str(same), "--quiet"]) == 0
+    assert STUB[-1] in same.read_text()
