@@ -12,29 +12,7 @@ from json.encoder import encode_basestring
 from typing import Any
 
 from mcpagg.jsontext import dumps
-
-# What cannot be seen, or is taken for something else: the categories Cc, Cf, Co, Cs, Zl, Zp and Zs
-# but for the space, what Unicode lets a font ignore, characters that are no characters, and those
-# whose picture is blank. A fixed list, because that of the interpreter grows with its version.
-_CONTROLS = r"\x00-\x1f\x7f-\x9f\xad\u034f\u061c\ufeff\ufff0-\ufffc"
-_FORMATS = (
-    r"\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd\U00013430-\U00013442"
-    r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
-)
-_SPACES = r"\xa0\u1680\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000"
-_FILLERS = (
-    r"\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0\ufe00-\ufe0d" r"\U00016fe4\U0001d159"
-)
-_NO_CHARACTERS = r"\ud800-\uf8ff\ufdd0-\ufdef\U000e0000-\U000e0fff\U000f0000-\U0010ffff"
-_LAST_OF_PLANES = "".join(rf"\U{plane:04x}fffe\U{plane:04x}ffff" for plane in range(15))
-# The variation selectors 15 and 16 are seen behind a symbol, and where they make a keycap.
-_SYMBOLS = (
-    r"\xa9\xae\u203c\u2049\u2100-\u27ff\u2900-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
-)
-_SELECTORS = rf"(?<![{_SYMBOLS}])[\ufe0e\ufe0f](?!\u20e3)"
-HIDDEN = re.compile(
-    f"[{_CONTROLS}{_FORMATS}{_SPACES}{_FILLERS}{_NO_CHARACTERS}{_LAST_OF_PLANES}]|{_SELECTORS}"
-)
+from mcpagg_runtime.lists.hidden import HIDDEN
 
 WIDTH = 100
 ONE_LINE = 1 << 20

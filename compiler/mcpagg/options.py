@@ -14,8 +14,9 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from mcpagg.literal import HIDDEN
-from mcpagg.problems import ConfigError
+from mcpagg.problems import ConfigError, suggest
+from mcpagg.review import OF_LISTS
+from mcpagg_runtime.lists.hidden import HIDDEN
 
 if TYPE_CHECKING:
     from mcpagg.spec import ProxySpec
@@ -90,6 +91,13 @@ def _bytes(text: str) -> int:
     return int(text)
 
 
+def _accepted(text: str) -> str:
+    if text not in ACCEPTABLE:
+        near = suggest(text, ACCEPTABLE) or f"choose one of {', '.join(ACCEPTABLE)}"
+        raise ArgumentTypeError(f"{text!r} is no class of changes in what a server lists; {near}")
+    return text
+
+
 NAME, TOOLS, FILE = ("NAME", str), ("SERVER:TOOL", str), ("FILE", str)
 MARK, OWN_NAME, SECONDS, BYTES = ("S", _mark), ("NAME", _mark), ("S", _seconds), ("N", _bytes)
 
@@ -109,6 +117,16 @@ _DRIFT = {
     "warn": "list what was compiled all the same",
     "refuse": "list what is unchanged, and refuse calls of anything else",
 }
+ACCEPTED = {
+    "additive": ("added", "schema-compatible"),
+    "compatible": ("added", "schema-compatible", "text", "other"),
+}
+"""Groups of classes that `--accept` knows; none has `hidden` in it."""
+ACCEPTABLE = (*ACCEPTED, *OF_LISTS)
+_ACCEPT = (
+    "serve what has changed in this class alone, for all that it is not as it was compiled, beside"
+    f" --on-drift refuse (repeatable); {', '.join(ACCEPTABLE)}"
+)
 _RESTART = {
     "never": "a server that is down stays down (default)",
     "on-call": "its next call starts it again",
@@ -153,6 +171,7 @@ class Options:
     start: str = option("eager", BEHAVIOUR, _START, runtime=True)
     on_drift: str | None = option(None, BEHAVIOUR, _DRIFT, runtime=True)
     """None for what `locked` says; see `drift`."""
+    accept: tuple[str, ...] = option((), BEHAVIOUR, _ACCEPT, ("CLASS", _accepted), runtime=True)
     restart: str = option("never", BEHAVIOUR, _RESTART, runtime=True)
     env: str | None = option(None, BEHAVIOUR, _ENV, runtime=True)
     """None for what `locked` says."""
@@ -202,7 +221,10 @@ class Options:
         """Return the options that the emitted file acts upon, by the runtime's names."""
         declared = options_of(Options).items()
         given = {name: getattr(self, name) for name, (how, _) in declared if how.runtime}
-        return given | {"on_drift": self.drift, "env": "minimal" if self.minimal else "inherit"}
+        accepted = {one for name in self.accept for one in ACCEPTED.get(name, (name,))}
+        del given["accept"]
+        given |= {"on_drift": self.drift, "env": "minimal" if self.minimal else "inherit"}
+        return given | ({"accept": sorted(accepted)} if accepted else {})
 
     def http(self, spec: ProxySpec) -> dict[str, Any] | None:
         """Return what is said of serving over HTTP, None for a proxy that does not.

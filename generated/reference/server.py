@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:9346794c8d1aaf6a2c252b44dbff3c172839544b4d7aa41acd9249e006bc61e0 (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
+#   runtime:  sha256:9dca3c77acda60b2c38b247fa4ce296df06ce1d9b190683d931a2401e5a0cc56 (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
 
 import sys
 
@@ -1369,7 +1369,7 @@ def main(tables, file):
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_9346794c.stdio.running import run
+    from _mcpagg_9dca3c77.stdio.running import run
 
     run(tables, file, handover)
 
@@ -1455,8 +1455,8 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_9346794c.plan.plan import Plan
-    from _mcpagg_9346794c.tool.aggregator import aggregator_of
+    from _mcpagg_9dca3c77.plan.plan import Plan
+    from _mcpagg_9dca3c77.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -1825,6 +1825,17 @@ class Clients:
    if served and catalogue.kind.announcement not in announced:
     announced.add(catalogue.kind.announcement)
     self.list_changed(catalogue, server, [item.original for item in served])
+ def warn(self, server, text):
+  if not self._logs:
+   return
+  params = obj(level=quote("warning"), logger=quote(server), data=quote(text))
+  reached = set()
+  for client in self:
+   takes = bool(client.level) if client.is_modern else client.initialized
+   is_loud = takes and _is_loud("warning", client.level)
+   if is_loud and client.connection not in reached:
+    reached.add(client.connection)
+    client.deliver(notification(LOG_MESSAGE, params))
  def pass_on(
   self,
   server,
@@ -2825,7 +2836,7 @@ SKILLS = Kind("skills", "skills/list", "skills", SKILLS_EXTENSION, "uri", "uri",
 KINDS = (TOOLS, PROMPTS, RESOURCES, TEMPLATES, SKILLS)
 
 class Item:
- __slots__ = ("compared", "exposed", "head", "original", "portable", "server", "tail")
+ __slots__ = ("classes", "compared", "exposed", "head", "original", "portable", "server", "tail")
  def __init__(self, server, original, name, head, tail):
   self.server = server
   self.original = original
@@ -2834,6 +2845,7 @@ class Item:
   self.head = head
   self.tail = tail
   self.compared = None
+  self.classes = []
  def listed(self, name):
   return self.head + quote(name) + self.tail
  def mentions(self, text):
@@ -2954,21 +2966,101 @@ def wraps_output(text):
  schema = members(text)[0].get("outputSchema", (None,))[0]
  return type(schema) is dict and schema.get("type") != "object"
 """,
+    "lists.changes": r"""
+from collections import namedtuple
+from ..lists.hidden import newly_hidden
+from ..lists.schemas import schema_changes
+from ..lists.values import ABSENT, became, differing, equal, escaped
+_TEXTS = ("title", "description", "icons")
+
+class ItemChange(
+ namedtuple("ItemChange", "class_ place what before after", defaults=(ABSENT, ABSENT))
+):
+ __slots__ = ()
+
+def item_changes(before, after):
+ for member, old, new in differing(before, after):
+  place = f"/{escaped(member)}"
+  if member.endswith("Schema"):
+   yield from _schema(place, old, new, output=member == "outputSchema")
+  elif member == "arguments":
+   yield from _arguments(place, old, new)
+  elif member == "annotations":
+   yield from _hints(place, old, new)
+  else:
+   yield ItemChange(member_class(member), place, became(old, new), old, new)
+
+def classes_of(before, after):
+ changes = [*item_changes(before, after)]
+ hides = any(newly_hidden(change.before, change.after, change.place) for change in changes)
+ found = [*(["hidden"] if hides else []), *(change.class_ for change in changes)]
+ return list(dict.fromkeys(found))
+
+def classes_of_new(item):
+ return ["added", *(["hidden"] if newly_hidden(ABSENT, item) else [])]
+
+def member_class(name):
+ return "text" if name in _TEXTS else "other"
+
+def _hints(place, before, after):
+ old, new = ({} if value is ABSENT else value for value in (before, after))
+ if not (isinstance(old, dict) and isinstance(new, dict) and (old or new)):
+  yield ItemChange("hint", place, became(before, after), before, after)
+  return
+ for key, *values in differing(old, new):
+  class_ = "text" if key == "title" else "hint"
+  yield ItemChange(class_, f"{place}/{escaped(key)}", became(*values), *values)
+
+def _schema(place, before, after, *, output):
+ if before is ABSENT or after is ABSENT:
+  narrows = before is ABSENT
+  class_ = "schema-compatible" if narrows == output else "schema-breaking"
+  yield ItemChange(class_, place, became(before, after), before, after)
+  return
+ for change in schema_changes(before, after, place):
+  class_ = change.class_for(output=output)
+  yield ItemChange(class_, change.pointer, change.what, change.before, change.after)
+
+def _arguments(place, before, after):
+ old, new = arguments_schema(before), arguments_schema(after)
+ if equal(old, new):
+  yield ItemChange("schema-compatible", place, "changed", before, after)
+ yield from _schema(place, old, new, output=False)
+
+def arguments_schema(arguments):
+ listed = arguments if type(arguments) is list else []
+ known = {str(entry.get("name")): entry for entry in listed if type(entry) is dict}
+ return {
+  "properties": {
+   name: {key: value for key, value in entry.items() if key not in ("name", "required")}
+   for name, entry in known.items()
+  },
+  "required": [name for name, entry in known.items() if entry.get("required") is True],
+ }
+""",
     "lists.differences": r"""
 from ..lists.catalogue import TOOLS
+from ..lists.values import SETS, same
 from ..messages.jsontext import parse
 from ..messages.printable import printable
 _PAGE = ("ui", "ui/resourceUri")
-SETS = ("required", "type")
 
 class Difference:
  def __init__(self, old, new):
   before = {item.original: item for item in old}
   now = {item.original: item for item in new}
+  self.new = now
   self.added = [name for name in now if name not in before]
   self.removed = [name for name in before if name not in now]
   both = {name: (before[name], now[name]) for name in now if name in before}
   self.changed = {name: pair for name, pair in both.items() if differs(*pair)}
+ def classes(self, name):
+  if name in self.removed:
+   return ["removed"]
+  new = self.new[name]
+  return new.classes or classes(self.changed[name][0] if name in self.changed else None, new)
+ def all_classes(self):
+  return {name: self.classes(name) for name in (*self.added, *self.removed, *self.changed)}
  def __bool__(self):
   return bool(self.added or self.removed or self.changed)
 
@@ -2998,34 +3090,11 @@ def differs(old, new):
   return False
  return not same(parse(old.listed("")), parse(new.listed("")), SETS)
 
-def same(one, other, sets=()):
- pairs = [(one, other)]
- while pairs:
-  one, other = pairs.pop()
-  if type(one) is dict and type(other) is dict:
-   if one.keys() != other.keys():
-    return False
-   pairs += [
-    (_sorted(one[key]), _sorted(other[key])) if key in sets else (one[key], other[key])
-    for key in one
-   ]
-  elif type(one) is list and type(other) is list:
-   if len(one) != len(other):
-    return False
-   pairs += [(one[index], other[index]) for index in range(len(one))]
-  elif type(one) is bool or type(other) is bool:
-   if one is not other:
-    return False
-  elif one != other and not (type(one) is type(other) is float and repr(one) == repr(other)):
-   return False
- return True
-
-def _sorted(value):
- if type(value) is list and all(type(item) is str for item in value):
-  return sorted(value)
- return value
-_TEXTS = ("title", "description", "icons")
-_OF_OBJECTS = {"properties", "required"}
+def classes(old, new):
+ from ..lists.changes import classes_of, classes_of_new
+ if old is None:
+  return classes_of_new(parse(new.listed("")))
+ return classes_of(parse(old.listed("")), parse(new.listed("")))
 SHOWN_NAMES = 20
 NAME_WIDTH = 100
 
@@ -3034,80 +3103,11 @@ def drift_text(difference):
  signed = [(mark, name) for mark, names in parts for name in names]
  shown = []
  for mark, name in signed[:SHOWN_NAMES]:
-  found = f"({classes(*difference.changed[name])})" if mark == "~" else ""
-  text = mark + name + found
+  found = [one for one in difference.classes(name) if one not in ("added", "removed")]
+  text = mark + name + (f"({','.join(found)})" if found else "")
   shown.append(text if len(text) <= NAME_WIDTH else f"{text[:NAME_WIDTH]}…")
  more = f" and {len(signed) - SHOWN_NAMES} more" if len(signed) > SHOWN_NAMES else ""
  return printable(" ".join(shown) + more)
-
-def classes(old, new):
- before, now = parse(old.listed("")), parse(new.listed(""))
- found = dict.fromkeys(
-  member_class(name, before.get(name), now.get(name))
-  for name in {**before, **now}
-  if not (name in before and name in now and same(before[name], now[name], SETS))
- )
- return ",".join(found)
-
-def member_class(name, before, now):
- if name in _TEXTS:
-  return "text"
- is_schema = name.endswith("Schema") or name == "arguments"
- if not is_schema and name != "annotations":
-  return "other"
- if name == "arguments":
-  before, now = arguments_schema(before), arguments_schema(now)
- before, now = _without_texts(before), _without_texts(now)
- if same(before, now, SETS):
-  return "text"
- if not is_schema:
-  return "hint"
- is_safe = _is_compatible(before, now, name == "outputSchema")
- return "schema-compatible" if is_safe else "schema-breaking"
-
-def arguments_schema(arguments):
- listed = arguments if type(arguments) is list else []
- known = {str(entry.get("name")): entry for entry in listed if type(entry) is dict}
- return {
-  "properties": {
-   name: {key: value for key, value in entry.items() if key not in ("name", "required")}
-   for name, entry in known.items()
-  },
-  "required": [name for name, entry in known.items() if entry.get("required") is True],
- }
-
-def _is_compatible(before, now, output):
- if before is None or now is None:
-  return (before is None) == output
- if type(before) is not dict or type(now) is not dict:
-  return same(before, now, SETS)
- others = [{key: schema[key] for key in schema.keys() - _OF_OBJECTS} for schema in (before, now)]
- if not same(others[0], others[1], SETS):
-  return False
- old, new = (_object(schema.get("properties")) for schema in (before, now))
- had, has = (_names(schema.get("required")) for schema in (before, now))
- if old.keys() - new.keys() or new.keys() & had - old.keys():
-  return False
- if had - has if output else has - had:
-  return False
- return all(_is_compatible(old[name], new[name], output) for name in old)
-
-def _object(value):
- return value if type(value) is dict else {}
-
-def _names(value):
- return {name for name in value if type(name) is str} if type(value) is list else set()
-
-def _without_texts(value):
- if type(value) is list:
-  return [_without_texts(part) for part in value]
- if type(value) is not dict:
-  return value
- return {
-  name: _without_texts(part)
-  for name, part in value.items()
-  if name not in ("title", "description") or type(part) is not str
- }
 """,
     "lists.entries": r"""
 import json
@@ -3159,6 +3159,168 @@ def _moved_schema(part):
   )
   for name, value in part.items()
  }
+""",
+    "lists.hidden": r"""
+import re
+import unicodedata
+from ..lists.values import ABSENT, strings
+_CONTROLS = r"\x00-\x1f\x7f-\x9f\xad\u034f\u061c\ufeff\ufff0-\ufffc"
+_FORMATS = (
+ r"\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd\U00013430-\U00013442"
+ r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+)
+_SPACES = r"\xa0\u1680\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000"
+_FILLERS = (
+ r"\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0\ufe00-\ufe0d" r"\U00016fe4\U0001d159"
+)
+_NO_CHARACTERS = r"\ud800-\uf8ff\ufdd0-\ufdef\U000e0000-\U000e0fff\U000f0000-\U0010ffff"
+_LAST_OF_PLANES = "".join(rf"\U{plane:04x}fffe\U{plane:04x}ffff" for plane in range(15))
+_SYMBOLS = (
+ r"\xa9\xae\u203c\u2049\u2100-\u27ff\u2900-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
+)
+_SELECTORS = rf"(?<![{_SYMBOLS}])[\ufe0e\ufe0f](?!\u20e3)"
+HIDDEN = re.compile(
+ f"[{_CONTROLS}{_FORMATS}{_SPACES}{_FILLERS}{_NO_CHARACTERS}{_LAST_OF_PLANES}]|{_SELECTORS}"
+)
+_SEEN = frozenset("\t\n\r\u2028\u2029\u202f\u205f\u3000\xa0\u1680") | {
+ chr(code) for code in range(0x2000, 0x200B)
+}
+_JOINERS = "\u200c\u200d"
+_DIRECTIONS = "\u200e\u200f\u061c"
+_OF_IDEOGRAPHS = range(0xE0100, 0xE01F0)
+_FLAG = re.compile(r"\U0001f3f4[\U000e0061-\U000e007a\U000e0030-\U000e0039]{3,6}\U000e007f")
+
+def hidden_characters(text):
+ if text.isascii() and text.replace("\n", "").isprintable():
+  return []
+ text = _FLAG.sub("", text)
+ hidden = []
+ for match in HIDDEN.finditer(text):
+  char, before, after = match[0], text[: match.start()][-1:], text[match.end() :][:1]
+  if char in _SEEN:
+   continue
+  if char in _JOINERS and before > "\x7f" and after > "\x7f" and after not in _JOINERS:
+   continue
+  if char in _DIRECTIONS and any(map(_is_right_to_left, text)):
+   continue
+  if ord(char) in _OF_IDEOGRAPHS and unicodedata.name(before or "?", "").startswith("CJK"):
+   continue
+  hidden.append(char)
+ return hidden
+
+def newly_hidden(before, after, place=""):
+ old = {*_hidden_in(before)}
+ names = hidden_characters(place) if before is ABSENT else []
+ return [*names, *(char for char in _hidden_in(after) if char not in old)]
+
+def _hidden_in(value):
+ if value is ABSENT:
+  return []
+ return [char for _, text in strings(value) for char in hidden_characters(text)]
+
+def _is_right_to_left(char):
+ return unicodedata.bidirectional(char) in ("R", "AL")
+""",
+    "lists.keywords": r"""
+import json
+from itertools import combinations
+from ..lists.values import ABSENT, at_pointer, equal, items_of
+TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
+TEXTS = ("title", "description")
+CHOICES = ("anyOf", "oneOf")
+OF_ONE_VALUE = ("const", "enum")
+BESIDE_CHOICES = frozenset({*TEXTS, "default"})
+MOST_PAIRS = 40_000
+
+def allowed_types(schema):
+ types = schema.get("type", [*TYPES])
+ names = frozenset(map(str, [types] if isinstance(types, str) else items_of(types)))
+ return names | {"integer"} if "number" in names else names
+
+def enumerated(schema):
+ if "const" in schema:
+  return {_key(schema["const"]): schema["const"]}
+ values = schema.get("enum")
+ return {_key(value): value for value in values} if isinstance(values, list) else None
+
+def _key(value):
+ if isinstance(value, float) and value.is_integer():
+  value = int(value)
+ return json.dumps(value, sort_keys=True)
+
+def alternatives(schema, document):
+ asserting = {name: value for name, value in schema.items() if name not in BESIDE_CHOICES}
+ if not has_choices(schema):
+  return [asserting]
+ [choices, *more] = asserting.values()
+ if more or not isinstance(choices, list):
+  return None
+ return choices if "oneOf" not in asserting or are_apart(choices, document) else None
+
+def are_apart(choices, document):
+ if len(choices) ** 2 > MOST_PAIRS:
+  return False
+ targets = [as_object(target_of(choice, document)) for choice in choices]
+ return all(_exclude(one, other) for one, other in combinations(targets, 2))
+
+def _exclude(one, other):
+ types = allowed_types(one) & allowed_types(other)
+ if not types or _values_are_disjoint(one, other):
+  return True
+ if types != {"object"}:
+  return False
+ mine, others = (as_object(schema.get("properties")) for schema in (one, other))
+ required = names_in(one.get("required")).keys() & names_in(other.get("required"))
+ return any(
+  _values_are_disjoint(as_object(mine.get(name)), as_object(others.get(name)))
+  for name in required
+ )
+
+def _values_are_disjoint(one, other):
+ mine, others = enumerated(one), enumerated(other)
+ return mine is not None and others is not None and not mine.keys() & others.keys()
+
+def has_choices(schema):
+ return any(name in schema for name in CHOICES)
+
+def reference_of(schema):
+ return str(schema.get("$ref", "")) if isinstance(schema, dict) else ""
+
+def target_of(schema, document):
+ for _ in range(10):
+  reference = reference_of(schema)
+  target = _at(document, reference[1:]) if reference.startswith("#") else ABSENT
+  if target is ABSENT:
+   break
+  beside = {name: value for name, value in schema.items() if name != "$ref"}
+  asserted = as_object(target)
+  both = asserted.keys() & beside.keys() - BESIDE_CHOICES
+  if any(not equal(asserted[name], beside[name]) for name in both):
+   break
+  schema = {**target, **beside} if isinstance(target, dict) else target
+ return schema
+
+def _at(document, pointer):
+ if pointer and not pointer.startswith("/"):
+  return ABSENT
+ try:
+  return at_pointer(document, pointer)
+ except (LookupError, ValueError, TypeError):
+  return ABSENT
+
+def as_object(schema):
+ if isinstance(schema, dict):
+  return schema
+ return {"not": {}} if schema is False else {}
+
+def allows_all(schema):
+ return schema is True or schema == {}
+
+def names_in(value):
+ return {name: None for name in items_of(value) if isinstance(name, str)}
+
+def is_number(value):
+ return isinstance(value, (int, float)) and not isinstance(value, bool)
 """,
     "lists.listing": r"""
 from fnmatch import fnmatchcase
@@ -3621,6 +3783,252 @@ def apply_mends(text, mends):
 def _mended_part(text, place, mends):
  return mends[()] if () in mends else apply_mends(text[place[0] : place[1]], mends)
 """,
+    "lists.schemas": r"""
+from collections import namedtuple
+from ..lists.keywords import (
+ BESIDE_CHOICES,
+ CHOICES,
+ MOST_PAIRS,
+ OF_ONE_VALUE,
+ TEXTS,
+ allowed_types,
+ allows_all,
+ alternatives,
+ are_apart,
+ as_object,
+ enumerated,
+ has_choices,
+ is_number,
+ names_in,
+ reference_of,
+ target_of,
+)
+from ..lists.values import (
+ ABSENT,
+ alike,
+ became,
+ differing,
+ equal,
+ escaped,
+ items_of,
+)
+BREAKING, COMPATIBLE, TEXT = "schema-breaking", "schema-compatible", "text"
+EFFECTS = {
+ "narrower": (BREAKING, COMPATIBLE),
+ "wider": (COMPATIBLE, BREAKING),
+ "optional property": (COMPATIBLE, COMPATIBLE),
+ "required property": (BREAKING, COMPATIBLE),
+ "removed property": (BREAKING, BREAKING),
+ "none": (COMPATIBLE, COMPATIBLE),
+ "unclear": (BREAKING, BREAKING),
+ "text": (TEXT, TEXT),
+}
+
+class SchemaChange(
+ namedtuple("SchemaChange", "effect pointer what before after", defaults=(ABSENT, ABSENT))
+):
+ __slots__ = ()
+ def class_for(self, *, output):
+  class_ = EFFECTS[self.effect][output]
+  return class_
+_LEAST = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
+_MOST = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
+_SCHEMAS = frozenset(
+ "items additionalProperties additionalItems propertyNames"
+ " unevaluatedProperties unevaluatedItems".split()
+)
+_ASSERTING = frozenset(
+ "multipleOf pattern uniqueItems contains not if then else"
+ " dependentRequired dependentSchemas dependencies contentSchema $dynamicRef".split()
+)
+_DEPENDENT = ("patternProperties", "minContains", "maxContains")
+DEEPEST = 100
+MOST_PLACES = 20_000
+
+def schema_changes(before, after, pointer=""):
+ yield from _Comparison(before, after).changes(before, after, pointer)
+
+class _Comparison:
+ def __init__(self, before, after):
+  self._before = before
+  self._after = after
+  self._referred = set()
+  self._compared = {}
+  self._depth = 0
+ def changes(self, before, after, pointer):
+  places = id(before), id(after)
+  if places in self._compared or equal(before, after):
+   return
+  if self._depth == DEEPEST or len(self._compared) == MOST_PLACES:
+   yield SchemaChange("unclear", pointer, "changed, and is too much to compare")
+   return
+  self._compared[places] = before, after
+  references = reference_of(before), reference_of(after)
+  old, new = before, after
+  if references[0] != references[1]:
+   if references in self._referred:
+    return
+   if all(references):
+    self._referred.add(references)
+   old, new = target_of(before, self._before), target_of(after, self._after)
+  self._depth += 1
+  changes = [*self._members(as_object(old), as_object(new), pointer)]
+  self._depth -= 1
+  if references[0] != references[1] and reference_of(old) != reference_of(new):
+   what = "refers to something else, which is not followed"
+   changes.append(SchemaChange("unclear", f"{pointer}/$ref", what, *references))
+  if not changes:
+   effect = "none" if equal(old, new) else "unclear"
+   changes = [SchemaChange(effect, pointer, "is written in another way", before, after)]
+  yield from changes
+ def _members(
+  self, before, after, pointer):
+  old = alternatives(before, self._before)
+  new = alternatives(after, self._after)
+  compares_choices = has_choices(before) != has_choices(after) and None not in (old, new)
+  apart = _APART
+  if compares_choices:
+   yield from self._choices(old or [], new or [], pointer, "anyOf")
+   apart = frozenset({**before, **after}.keys() - BESIDE_CHOICES)
+  else:
+   yield from _types(before, after, pointer)
+   yield from _values(before, after, pointer)
+   yield from self._properties(before, after, pointer)
+  for name in {**before, **after}:
+   values = before.get(name, ABSENT), after.get(name, ABSENT)
+   if name not in apart and not alike(*values):
+    yield from self._member(name, *values, f"{pointer}/{escaped(name)}")
+ def _member(self, name, before, after, pointer):
+  is_listed = isinstance(before, list) or isinstance(after, list)
+  is_whole = before is ABSENT or after is ABSENT
+  if name in _SCHEMAS and not is_listed:
+   yield from self._subschema(before, after, pointer)
+  elif name in ("items", "prefixItems"):
+   yield from self._positions(before, after, pointer)
+  elif name in ("$defs", "definitions"):
+   yield from self._definitions(as_object(before), as_object(after), pointer)
+  elif name == "oneOf" and not is_whole and not self._are_both_apart(before, after):
+   yield SchemaChange("unclear", pointer, "changed", before, after)
+  elif name == "allOf" or (name in CHOICES and not is_whole):
+   yield from self._choices(items_of(before), items_of(after), pointer, name)
+  else:
+   yield _changed(_effect(name, before, after), pointer, before, after)
+ def _are_both_apart(self, before, after):
+  return are_apart(items_of(before), self._before) and are_apart(items_of(after), self._after)
+ def _subschema(self, before, after, pointer):
+  old, new = (True if value is ABSENT else value for value in (before, after))
+  if isinstance(old, dict) and isinstance(new, dict):
+   yield from self.changes(old, new, pointer)
+   return
+  effect = "wider" if allows_all(new) or old is False else "narrower"
+  if allows_all(old) and allows_all(new):
+   effect = "none"
+  yield _changed(effect, pointer, before, after)
+ def _definitions(
+  self, before, after, pointer):
+  for name, old, new in differing(before, after):
+   place = f"{pointer}/{escaped(name)}"
+   if old is ABSENT or new is ABSENT:
+    yield _changed("none", place, old, new)
+   else:
+    yield from self.changes(old, new, place)
+ def _properties(
+  self, before, after, pointer):
+  old, new = (as_object(schema.get("properties")) for schema in (before, after))
+  had, has = (names_in(schema.get("required")) for schema in (before, after))
+  for name in {**old, **new, **had, **has}:
+   place = f"{pointer}/properties/{escaped(name)}"
+   if name in old and name not in new and name not in has:
+    yield SchemaChange("removed property", place, "was removed", before=old[name])
+    continue
+   if name in new and name not in old and name not in had:
+    kind = "required" if name in has else "optional"
+    what = f"was added, {kind}"
+    yield SchemaChange(f"{kind} property", place, what, after=new[name])
+    continue
+   if name in has and name not in had:
+    yield SchemaChange("narrower", place, "is required now")
+   if name in had and name not in has:
+    yield SchemaChange("wider", place, "is optional now")
+   if name in old and name in new:
+    yield from self.changes(old[name], new[name], place)
+   elif name in old:
+    yield SchemaChange("wider", place, "is no longer described", before=old[name])
+   elif name in new:
+    yield SchemaChange("narrower", place, "is described now", after=new[name])
+ def _choices(
+  self, before, after, pointer, name):
+  if len(before) * len(after) > MOST_PAIRS:
+   if not equal(before, after):
+    what = "changed, and has too many alternatives to compare"
+    yield SchemaChange("unclear", pointer, what)
+   return
+  gone = [choice for choice in before if not any(equal(choice, other) for other in after)]
+  come = [choice for choice in after if not any(equal(choice, other) for other in before)]
+  if len(gone) == len(come) == 1 and len(before) == len(after):
+   yield from self.changes(gone[0], come[0], f"{pointer}/{after.index(come[0])}")
+   return
+  less, more = ("wider", "narrower") if name == "allOf" else ("narrower", "wider")
+  for choice in gone:
+   yield SchemaChange(less, pointer, "lost an alternative", before=choice)
+  for choice in come:
+   yield SchemaChange(more, pointer, "has a new alternative", after=choice)
+  if not gone and not come:
+   yield SchemaChange("none", pointer, "has another order", before, after)
+ def _positions(self, before, after, pointer):
+  if not isinstance(before, list) or not isinstance(after, list) or len(before) != len(after):
+   yield _changed("unclear", pointer, before, after)
+   return
+  for index, (old, new) in enumerate(zip(before, after)):
+   yield from self.changes(old, new, f"{pointer}/{index}")
+_APART = frozenset({"$ref", "type", "properties", "required", *OF_ONE_VALUE})
+
+def _types(
+ before, after, pointer):
+ old, new = allowed_types(before), allowed_types(after)
+ values = before.get("type", ABSENT), after.get("type", ABSENT)
+ if old == new:
+  if not alike(*values):
+   yield _changed("none", f"{pointer}/type", *values)
+  return
+ effect = "narrower" if new < old else "wider" if new > old else "unclear"
+ yield _changed(effect, f"{pointer}/type", *values)
+
+def _values(
+ before, after, pointer):
+ old, new = enumerated(before), enumerated(after)
+ place = f"{pointer}/enum"
+ if old is None and new is None:
+  return
+ if old is None:
+  yield SchemaChange("narrower", place, "was added", after=[*(new or {}).values()])
+ elif new is None:
+  yield SchemaChange("wider", place, "was removed", before=[*old.values()])
+ else:
+  for key in [key for key in old if key not in new]:
+   yield SchemaChange("narrower", place, "lost a value", before=old[key])
+  for key in [key for key in new if key not in old]:
+   yield SchemaChange("wider", place, "has a new value", after=new[key])
+  values = [
+   {k: v for k, v in schema.items() if k in OF_ONE_VALUE} for schema in (before, after)
+  ]
+  if old.keys() == new.keys() and not equal(*values):
+   yield SchemaChange("none", place, "has another order", *values)
+
+def _effect(name, before, after):
+ if name in TEXTS:
+  return "text"
+ if name in _DEPENDENT:
+  return "unclear"
+ if name in (*_LEAST, *_MOST) and is_number(before) and is_number(after):
+  return "narrower" if (after > before) == (name in _LEAST) else "wider"
+ if name in (*_LEAST, *_MOST, *CHOICES, *_ASSERTING):
+  return "narrower" if before is ABSENT else "wider" if after is ABSENT else "unclear"
+ return "none"
+
+def _changed(effect, pointer, before, after):
+ return SchemaChange(effect, pointer, became(before, after), before, after)
+""",
     "lists.uris": r"""
 from ..messages.message import result
 from ..messages.protocol import APART
@@ -3736,6 +4144,88 @@ def _uris_in(result):
 def _items(result, member):
  value = result.get(member)
  return [item for item in value if type(item) is dict] if type(value) is list else []
+""",
+    "lists.values": r"""
+SETS = ("required", "type")
+
+class _Absent:
+ def __repr__(self):
+  return "ABSENT"
+ABSENT = _Absent()
+
+def alike(before, after):
+ if before is ABSENT or after is ABSENT:
+  return before is after
+ return equal(before, after)
+
+def differing(
+ before, after):
+ for name in {**before, **after}:
+  old, new = before.get(name, ABSENT), after.get(name, ABSENT)
+  if not alike(old, new):
+   yield name, old, new
+
+def became(before, after):
+ return "was added" if before is ABSENT else "was removed" if after is ABSENT else "changed"
+
+def equal(one, other):
+ return same(one, other, SETS)
+
+def same(one, other, sets=()):
+ pairs = [(one, other)]
+ while pairs:
+  one, other = pairs.pop()
+  if type(one) is dict and type(other) is dict:
+   if one.keys() != other.keys():
+    return False
+   pairs += [
+    (_sorted(one[key]), _sorted(other[key])) if key in sets else (one[key], other[key])
+    for key in one
+   ]
+  elif type(one) is list and type(other) is list:
+   if len(one) != len(other):
+    return False
+   pairs += [(one[index], other[index]) for index in range(len(one))]
+  elif type(one) is bool or type(other) is bool:
+   if one is not other:
+    return False
+  elif one != other and not (type(one) is type(other) is float and repr(one) == repr(other)):
+   return False
+ return True
+
+def _sorted(value):
+ if type(value) is list and all(type(item) is str for item in value):
+  return sorted(value)
+ return value
+_TEXTS = ("title", "description", "icons")
+_OF_OBJECTS = {"properties", "required"}
+SHOWN_NAMES = 20
+NAME_WIDTH = 100
+
+def items_of(value):
+ return value if isinstance(value, list) else []
+
+def escaped(name):
+ return name.replace("~", "~0").replace("/", "~1")
+
+def at_pointer(value, pointer):
+ for part in pointer.split("/")[1:]:
+  name = part.replace("~1", "/").replace("~0", "~")
+  value = value[int(name)] if isinstance(value, list) else value[name]
+ return value
+
+def strings(value, pointer=""):
+ if isinstance(value, str):
+  if not value.startswith("data:"):
+   yield pointer, value
+ elif isinstance(value, list):
+  for index, item in enumerate(value):
+   yield from strings(item, f"{pointer}/{index}")
+ elif isinstance(value, dict):
+  for name, item in value.items():
+   inner = f"{pointer}/{escaped(name)}"
+   yield inner, name
+   yield from strings(item, inner)
 """,
     "messages.ambiguity": r"""
 from ..messages.jsontext import Json, rivals
@@ -4751,7 +5241,7 @@ def _introduction(said):
 """,
     "modern.client": r"""
 from ..clients.client import ModernRequest
-from ..lists.differences import same
+from ..lists.values import same
 from ..messages.ambiguity import ambiguity
 from ..messages.jsontext import Json, Malformed, edited, elements, obj, parse, place_of
 from ..messages.message import Message, error, failure, is_id, result
@@ -5774,6 +6264,7 @@ from ..start.values import quote
 PLAIN = ("name", "compiler", "config")
 
 class Options:
+ accept = ()
  http = None
  def __init__(self, given):
   self.__dict__.update(given)
@@ -8551,7 +9042,7 @@ def _other(era):
 """,
     "servers.lists": r"""
 from ..lists.catalogue import KINDS, TOOLS
-from ..lists.differences import Difference, differs, drift, drift_text
+from ..lists.differences import Difference, classes, differs, drift, drift_text
 from ..lists.listing import Listing, listed
 from ..messages.jsontext import Malformed
 from ..messages.protocol import METHOD_NOT_FOUND, MODERN, PAGES
@@ -8603,9 +9094,11 @@ class Reading:
    known = self._catalogue.recorded(self.listing.server)
    recorded = {item.original: item for item in known}
    for item in self.listing.items:
-    if item.original in recorded:
-     old = recorded[item.original]
+    old = recorded.get(item.original)
+    if old is not None:
      item.compared = old, differs(old, item)
+    if item.compared is None or item.compared[1]:
+     item.classes = classes(old, item)
 
 class ListReader:
  def __init__(
@@ -8623,6 +9116,7 @@ class ListReader:
   self._effects = connection.effects
   self._policy = connection.options.on_drift
   self._guarded = connection.options.is_guarded
+  self._accepted = frozenset(connection.options.accept)
   self._lifecycle = lifecycle
   self._clients = clients
   self._instances = instances
@@ -8631,6 +9125,7 @@ class ListReader:
  def clear(self):
   self.compared = False
   self.drift = ""
+  self.changes = {}
   self.withheld = Withheld(self._catalogue, self._server, {})
   self.give_up_at = FOREVER
   self._reading = None
@@ -8751,8 +9246,9 @@ class ListReader:
   if self._policy == "live":
    self._serve(items)
   elif self._guarded:
-   how = dict.fromkeys(difference.added, "is new")
-   how.update(dict.fromkeys(difference.changed, "changed"))
+   refused = self._refused(difference)
+   how = {name: "is new" for name in difference.added if name in refused}
+   how.update({name: "changed" for name in difference.changed if name in refused})
    what, since = f"has a {self.kind.name[:-1]}", "since this proxy was compiled"
    reasons = {
     item: f"{what} '{item.original}' that {how[item.original]} {since}"
@@ -8760,9 +9256,16 @@ class ListReader:
     if item.original in how
    }
    self.withheld = Withheld(self._catalogue, self._server, reasons)
-   gone = {*difference.changed, *difference.removed}
    recorded = self._catalogue.recorded(self._server)
-   self._serve([item for item in recorded if item.original not in gone])
+   known = [item.original for item in recorded if item.original not in difference.removed]
+   served = {item.original: item for item in recorded}
+   served.update({name: difference.new[name] for name in difference.changed})
+   served.update({name: difference.new[name] for name in difference.added})
+   names = [name for name in (*known, *difference.added) if name not in refused]
+   self._serve([served[name] for name in names])
+ def _refused(self, difference):
+  names = [*difference.added, *difference.changed]
+  return {name for name in names if not self._accepted.issuperset(difference.classes(name))}
  def _serve(self, items):
   if not self._instances.shares(self._connection.child):
    return
@@ -8776,7 +9279,7 @@ class ListReader:
     self._pause = 0.0
    self._served_at = now
  def _report(self, difference):
-  self.drift = ""
+  self.drift, self.changes = "", difference.all_classes()
   if difference:
    self.drift = drift_text(difference)
   if self._drift_at_start is None:
@@ -8787,7 +9290,18 @@ class ListReader:
   what = "" if self.kind is TOOLS else f" {self.kind.name}"
   how = f"differs from its snapshot:{what} {self.drift}"
   advice = ", recompile to review it" if self.drift == self._drift_at_start else ""
-  self._say(self.kind.name, f"{how}; {_DOES[self._policy]}{advice}")
+  text = f"{how}; {self._does(difference)}{advice}"
+  if text != self._said.get(self.kind.name):
+   self._clients.warn(self._server, f"server '{self._server}' {text}")
+  self._say(self.kind.name, text)
+ def _does(self, difference):
+  if not (self._guarded and self._accepted):
+   return _DOES[self._policy]
+  refused = self._refused(difference)
+  accepted = ", ".join(sorted(self._accepted))
+  if not refused:
+   return f"it is served, as {accepted} is accepted"
+  return f"what differs is withheld, but for what is {accepted} alone"
  def _say(self, about, text):
   if text and text != self._said.get(about):
    self._connection.say(text)
@@ -10997,6 +11511,11 @@ def _health(child, engine):
   "reason": engine.shown(lifecycle.reason) or None,
   "protocol": engine.shown(lifecycle.protocol) or None,
   "drift": {name: text for name, text in drift.items() if text},
+  "changes": {
+   reader.kind.name: {engine.shown(name): found for name, found in reader.changes.items()}
+   for reader in child.lists
+   if reader.changes
+  },
   "started_in": round(lifecycle.ready_at - lifecycle.starting_at, 3) if started else None,
  }
 """,
@@ -11114,7 +11633,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_9346794c", RUNTIME, globals())
+embed("_mcpagg_9dca3c77", RUNTIME, globals())
 
 PLAN = {
     "name": "mcp",

@@ -7,8 +7,11 @@ import json
 import os
 import stat
 import sys
+import threading
 from collections.abc import Mapping
-from functools import cache
+from contextlib import suppress
+from functools import cache, partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +21,13 @@ from mcp.client.stdio import stdio_client
 from proxies import posix
 from wire import STUB, stub_entry
 
+from mcpagg.command.arguments import Run
 from mcpagg.command.cli import main
 from mcpagg.install import writing
+from mcpagg.install.installing import plans_of, prepare, write_all
 from mcpagg.install.places import find_scopes
 from mcpagg.install.running import writer_of
+from mcpagg.job import SILENT
 from mcpagg.passes.config import read_config
 from mcpagg.spec import ServerSpec
 from mcpagg_runtime.launch.variables import resolve
@@ -159,7 +165,7 @@ def uninstalls(client: str, *words: str) -> int:
     return main(["--from", client, "--uninstall", "--yes", *words])
 
 
-def servers_of(config: Path, project: Path | None = None) -> dict[str, ServerSpec]:
+def servers_of(config: Path) -> dict[str, ServerSpec]:
     spec, _ = read_config(
         config.read_bytes(), source=str(config), folder=config.parent, allow_secrets=True
     )
@@ -351,6 +357,51 @@ def test_if_a_server_fails_nothing_is_installed_and_if_that_is_allowed_its_entry
     assert "--as" in entry_of(config, "a")["args"]
 
 
+class Refusing(BaseHTTPRequestHandler):
+    """A server that wants a login, whatever it is asked."""
+
+    def do_POST(self) -> None:
+        self.send_response(401)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        self.do_POST()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_a_remote_server_that_wants_a_login_stays_as_it_was(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        remote = {"type": "http", "url": f"http://127.0.0.1:{server.server_port}/mcp"}
+        config = desktop(home, a=stub_entry(), far=remote)
+        assert installs("claude-desktop") == 0
+        server.shutdown()
+    said = capsys.readouterr().out
+    assert "far: stays as it is: it wants a login: mcpagg-compile --login far" in said
+    assert entry_of(config, "far") == remote
+    assert "--as" in entry_of(config, "a")["args"]
+
+
+def test_overlays_and_filters_of_the_config_are_those_of_the_faces(home: Path) -> None:
+    entry = {**stub_entry(tools=["one", "two"]), "disabledTools": ["two"]}
+    config = desktop(home, a=entry, b=stub_entry())
+    document = json.loads(config.read_bytes())
+    document["mcpagg"] = {
+        "overlays": {"a:one": {"description": "mine"}, "b:echo": {"title": "other"}},
+        "profiles": {"p": {"expose": ["b:*"]}},
+    }
+    config.write_text(json.dumps(document))
+    assert installs("claude-desktop", "--only", "a") == 0
+    [tool] = lists(servers_of(config)["a"], home)["tools"]["tools"]
+    assert (tool["name"], tool["description"]) == ("one", "mine")
+    assert entry_of(config, "a")["disabledTools"] == ["two"]
+
+
 def test_what_starts_only_with_the_whole_environment_is_told_with_its_names(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -407,6 +458,54 @@ def test_a_config_that_changes_while_its_servers_are_asked_is_left_alone(
     assert installs("claude-desktop") == 2
     assert "has changed meanwhile; run the same command again" in capsys.readouterr().err
     assert config.read_text() == '{"mcpServers": {}}'
+
+
+class Killed(BaseException):
+    """Ends a write where a loss of power would."""
+
+
+def test_wherever_an_installation_is_cut_off_the_next_one_completes_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = desktop(home, a=stub_entry(tools=["one"]))
+    before = config.read_bytes()
+    run = Run.of({"client": "claude-desktop", "install": True, "yes": True})
+    [plan] = plans_of(run, os.environ)
+    installation = prepare(plan, run, os.environ, SILENT)
+    assert installation is not None
+    whole = plan.config.replaced(installation.texts).data
+    replace, writes = os.replace, []
+
+    def cut_off(allowed: int, source: str, target: str) -> None:
+        writes.append(Path(target).name)
+        if len(writes) > allowed:
+            raise Killed
+        replace(source, target)
+
+    for allowed in range(10):
+        config.write_bytes(before)
+        writes.clear()
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "replace", partial(cut_off, allowed))
+            with suppress(Killed):
+                write_all(installation, plan.config)
+                break
+        assert config.read_bytes() == before
+        for file in config.parent.iterdir():
+            assert file.read_bytes() in (before, whole)
+    assert writes == [
+        "claude_desktop_config_servers.py",
+        "claude_desktop_config_servers.source.json",
+        "claude_desktop_config_servers.installed.json",
+        config.name + writing.BACKUP,
+        config.name,
+    ]
+    assert config.read_bytes() == whole
+    config.write_bytes(before)  # all but the last write
+    assert installs("claude-desktop") == 0
+    assert config.read_bytes() == whole
+    assert uninstalls("claude-desktop") == 0
+    assert config.read_bytes() == before
 
 
 @posix("links are for those who may make them")
@@ -522,6 +621,29 @@ def test_the_config_of_a_repository_has_paths_that_fit_everybody(
     assert lists(server, work)["tools"]["tools"]
     assert uninstalls("vscode") == 0
     assert config.read_text() == text
+
+
+def test_who_compiles_the_file_anew_is_told_which_entries_name_an_old_digest(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = put(home / "options.json", '{"tools": ["one"]}')
+    config = desktop(home, a={"command": STUB[0], "args": [*STUB_ARGS, f"@{options}"]})
+    assert installs("claude-desktop") == 0
+    file = file_of(config, "a")
+    source = file.with_name(f"{file.stem}.source.json")
+    again = [str(source), "-o", str(file), "--locked"]
+    capsys.readouterr()
+    assert main(again) == 0
+    assert "an old digest" not in capsys.readouterr().out
+    options.write_text('{"tools": ["one", "more"]}')
+    assert main(again) == 0
+    said = capsys.readouterr().out
+    assert f"{config}: a: names an old digest of {file.name}, and does not start" in said
+    assert "mcpagg-compile --from claude-desktop --install" in said
+    old = digest(config, "a")
+    assert installs("claude-desktop") == 0
+    assert digest(config, "a") != old
+    assert len(lists(servers_of(config)["a"], home)["tools"]["tools"]) == 2
 
 
 def test_a_proxy_is_never_compiled_into_itself(home: Path) -> None:

@@ -145,6 +145,44 @@ def test_clients_of_the_sdk_use_it(served: Served, mode: str) -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+def test_each_server_is_served_as_itself_beside_the_proxy(served: Served, mode: str) -> None:
+    async def scenario() -> None:
+        async with Client(served.url.removesuffix("/mcp") + "/a/mcp", mode=mode) as client:
+            listed = await client.list_tools()
+            assert [tool.name for tool in listed.tools] == ["echo", "slow", "never"]
+            result = await client.call_tool("echo", {"x": 1})
+            assert json.loads(result.content[0].text) == {"x": 1}  # type: ignore[union-attr]
+            health = json.loads(served.request("GET", "/health").read())
+            assert health["as_itself"] == {"a": "ready"}
+
+    asyncio.run(scenario())
+
+
+def test_a_session_is_of_one_endpoint(served: Served) -> None:
+    accept = {"accept": "application/json, text/event-stream"}
+    opened = served.request("POST", "/b/mcp", HELLO, **accept)
+    session = opened.getheader("mcp-session-id")
+    assert b'"name":"stub"' in opened.read()
+    for path, status in (("/b/mcp", 200), ("/a/mcp", 404), ("/mcp", 404)):
+        ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+        answer = served.request("POST", path, ping, **accept, mcp_session_id=str(session))
+        assert answer.status == status, path
+        answer.read()
+    assert served.request("POST", "/c/mcp", HELLO, **accept).status == 404
+
+
+def test_one_server_alone_is_served_at_the_endpoint(file: Path) -> None:
+    async def scenario(url: str) -> None:
+        async with Client(url) as client:
+            assert [tool.name for tool in (await client.list_tools()).tools] == ["echo"]
+
+    with serving(file, "--as", "b") as proxy:
+        asyncio.run(scenario(proxy.url))
+        assert proxy.request("POST", "/a/mcp", HELLO).status == 404
+        assert proxy.stop() == 0
+
+
 def test_a_client_of_the_older_transport_uses_it(served: Served) -> None:
     async def scenario() -> None:
         url = served.url.removesuffix("/mcp") + "/sse"

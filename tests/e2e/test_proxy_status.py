@@ -102,13 +102,17 @@ def test_how_the_servers_are_as_json(tmp_path: Path, monkeypatch: pytest.MonkeyP
         "reason": None,
         "protocol": "2025-06-18",
         "drift": {},
+        "changes": {},
     }
     assert found["other"]["drift"] == {"tools": "+c +${SOME_TOKEN} -b"}
+    changes = {"c": ["added"], "${SOME_TOKEN}": ["added"], "b": ["removed"]}
+    assert found["other"]["changes"] == {"tools": changes}
     assert found["dead"] == {
         "state": "down",
         "reason": "exited with status 3",
         "protocol": None,
         "drift": {},
+        "changes": {},
         "started_in": None,
     }
     assert "refused the handshake" in found["told"]["reason"]

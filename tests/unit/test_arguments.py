@@ -136,4 +136,5 @@ def test_a_wrong_argument_is_one_line(
 
 def test_the_runtime_knows_each_option_that_it_is_to_act_upon() -> None:
     # What serving over HTTP needs is not an option alone: the config says it, too.
-    assert plan.Options.__annotations__.keys() - {"http"} == Options().runtime().keys()
+    acted_upon = Options(on_drift="refuse", accept=("text",)).runtime()
+    assert plan.Options.__annotations__.keys() - {"http"} == acted_upon.keys()

@@ -40,7 +40,7 @@ def test_a_tool_that_turns_malicious_is_told_with_its_classes(
     turned["inputSchema"] = {**turned["inputSchema"], "required": ["notes"]}
     world, client, _ = drifted([turned, "y"], on_drift=policy)
     assert world.said == [
-        f"server 'a' differs from its snapshot: ~x(schema-breaking,text,hint); {does}, "
+        f"server 'a' differs from its snapshot: ~x(hidden,schema-breaking,text,hint); {does}, "
         "recompile to review it"
     ]
     assert world.names(client) == served

@@ -27,7 +27,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcpagg.jsontext import dumps, loads
-from mcpagg.literal import HIDDEN, comment, is_visible, json_text, list_text, literal, table_text
+from mcpagg.literal import comment, is_visible, json_text, list_text, literal, table_text
 from mcpagg.options import Options
 from mcpagg.passes.config import read_config
 from mcpagg.passes.emission import emission
@@ -39,6 +39,7 @@ from mcpagg.problems import ConfigError
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg_runtime.clients.answers import Answers
 from mcpagg_runtime.lists.catalogue import KINDS
+from mcpagg_runtime.lists.hidden import HIDDEN
 from mcpagg_runtime.lists.listing import MAXIMUM_ENTRY_DEPTH
 from mcpagg_runtime.plan.plan import Plan
 from mcpagg_runtime.start.digest import data_digest

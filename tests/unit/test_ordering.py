@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mcpagg.jsontext import dumps, loads
 from mcpagg.passes.discovery.ordering import arranged, in_order_of
 from mcpagg.snapshot import ChildSnapshot, Snapshot
-from mcpagg_runtime.lists.differences import SETS, same
+from mcpagg_runtime.lists.values import SETS, same
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 NAMES = st.sampled_from(["required", "type", "properties", "a", "b", "c", "d", "e"])

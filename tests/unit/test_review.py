@@ -24,8 +24,8 @@ from mcpagg.review.machine_readable import LEVELS, as_json, as_sarif
 from mcpagg.review.markdown import LONGEST, as_markdown
 from mcpagg.review.report import as_lines, as_summary
 from mcpagg.review.reviewing import NOT_COMPARED, Review
-from mcpagg.review.values import ABSENT
 from mcpagg.snapshot import ChildSnapshot, Snapshot
+from mcpagg_runtime.lists.values import ABSENT
 
 Json = dict[str, Any]
 
@@ -92,11 +92,11 @@ BASE = contents(server(tool()))
         (contents(server(tool(_meta={"a": 1}))), ["other tool t /_meta was added"]),
         (
             contents(server(tool(arguments=[{"name": "a"}]))),
-            ["schema-compatible tool t /arguments was added"],
+            ["schema-compatible tool t /arguments/properties/a was added"],
         ),
         (
             contents(server(tool(), info={"name": "Db", "version": "1.0", "xSchema": {}})),
-            ["schema-breaking server /serverInfo/xSchema was added"],
+            ["other server /serverInfo/xSchema was added"],
         ),
         (
             contents(server(tool("u"))),

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpagg.passes.discovery.ordering import equal
-from mcpagg.review.schemas import BREAKING, COMPATIBLE, EFFECTS, SchemaChange, schema_changes
-from mcpagg_runtime.lists.differences import member_class
+from mcpagg_runtime.lists.schemas import BREAKING, COMPATIBLE, EFFECTS, SchemaChange, schema_changes
 
 Json = dict[str, Any]
 
@@ -196,98 +192,3 @@ LEAVES = st.fixed_dictionaries(
         "pattern": st.sampled_from(["x", "y"]),
     },
 )
-SCHEMAS = st.recursive(
-    LEAVES | st.booleans(),
-    lambda inner: st.fixed_dictionaries(
-        {},
-        optional={
-            "type": st.just("object"),
-            "properties": st.dictionaries(NAMES, inner, max_size=3),
-            "required": st.lists(NAMES, unique=True),
-            "additionalProperties": inner,
-            "items": inner,
-            "anyOf": st.lists(inner, min_size=1, max_size=2),
-            "allOf": st.lists(inner, min_size=1, max_size=2),
-        },
-    ),
-    max_leaves=8,
-)
-REVERSED = {
-    "narrower": "wider",
-    "wider": "narrower",
-    "optional property": "removed property",
-    "required property": "removed property",
-}
-
-
-@given(SCHEMAS, SCHEMAS)
-def test_no_difference_is_missed_and_none_is_made_up(before: Any, after: Any) -> None:
-    assert bool([*schema_changes(before, after)]) == (not equal(before, after))
-    assert [*schema_changes(before, before)] == []
-
-
-@given(SCHEMAS, SCHEMAS)
-def test_a_change_undone_has_the_reverse_effect(before: Any, after: Any) -> None:
-    def effects(*pair: Any) -> Counter[str]:
-        return Counter(change.effect for change in schema_changes(*pair))
-
-    there, back = effects(before, after), effects(after, before)
-    added = there["optional property"] + there["required property"]
-    assert back["removed property"] == added
-    assert back["wider"] == there["narrower"]
-    assert back["narrower"] == there["wider"]
-    assert all(back[same] == there[same] for same in ("none", "unclear", "text"))
-
-
-# --- What a running proxy says of the same change -------------------------------------------------
-
-WRITTEN_OTHERWISE = "is written in another way"  # an empty list of what is required, say
-NEEDED = {**of(a=A), "required": ["a"]}
-
-
-@pytest.mark.parametrize(
-    ("name", "before", "now", "expected"),
-    [
-        ("inputSchema", of(a=A), of(a=A, b=B), COMPATIBLE),
-        ("inputSchema", of(a=of(b=A)), of(a=of(b=A, c=A)), COMPATIBLE),
-        ("inputSchema", NEEDED, of(a=A), COMPATIBLE),
-        ("inputSchema", of(a=A), NEEDED, BREAKING),
-        ("inputSchema", of(a=A), of(), BREAKING),
-        ("inputSchema", of(a=A), of(a=B), BREAKING),
-        ("inputSchema", of(a=A), None, COMPATIBLE),
-        ("inputSchema", of(a={**A, "title": "A"}), of(a=A), "text"),
-        ("outputSchema", of(a=A), NEEDED, COMPATIBLE),
-        ("outputSchema", NEEDED, of(a=A), BREAKING),
-        ("outputSchema", of(a=A), {**of(a=A, b=A), "required": ["b"]}, COMPATIBLE),
-        ("outputSchema", None, of(a=A), COMPATIBLE),
-        ("outputSchema", of(a=A), None, BREAKING),
-        ("arguments", [{"name": "a"}], [{"name": "a"}, {"name": "b"}], COMPATIBLE),
-        ("arguments", [{"name": "a"}], [{"name": "a", "required": True}], BREAKING),
-        ("oddSchema", 1, [2], BREAKING),
-    ],
-)
-def test_a_running_proxy_says_what_plainly_breaks_nobody(
-    name: str, before: Any, now: Any, expected: str
-) -> None:
-    assert member_class(name, before, now) == expected
-
-
-SCHEMAS = st.recursive(
-    st.sampled_from([A, B, {}, {"enum": ["a"]}, True]),
-    lambda inner: st.builds(
-        lambda properties, required: {"properties": properties, "required": required},
-        st.dictionaries(st.sampled_from("abc"), inner),
-        st.lists(st.sampled_from("abcd"), unique=True),
-    ),
-    max_leaves=6,
-)
-
-
-@given(SCHEMAS, SCHEMAS, st.booleans())
-def test_what_a_running_proxy_calls_compatible_is_so_in_a_review(
-    before: Any, now: Any, output: bool
-) -> None:
-    name = "outputSchema" if output else "inputSchema"
-    if member_class(name, before, now) == COMPATIBLE:
-        found = [one for one in schema_changes(before, now) if one.what != WRITTEN_OTHERWISE]
-        assert BREAKING not in {one.class_for(output=output) for one in found}

@@ -124,6 +124,8 @@ def _plan_lines(plan: Plan, installation: Installation | None) -> Iterator[Line]
         yield from _change_lines(installation)
     for name, why in plan.left.items():
         yield Line(f"  {name}: stays as it is: {why}")
+    for name, variables in plan.unset.items():
+        yield Line(f"  {name}: {', '.join(variables)}: must be set where the client is started")
     values = _shared(plan)
     if values:
         yield Line(

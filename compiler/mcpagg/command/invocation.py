@@ -144,6 +144,8 @@ def _contradictions(run: Run) -> Iterator[tuple[str, object]]:
     yield f"--report {run.report} needs --dry-run, --check or -o FILE", needs_file
     yield "--fail-on and --structural go with --check", gates and not run.check
     yield "--against goes with --check", run.against and not run.check
+    refuses = run.options.drift == "refuse"
+    yield "--accept goes with --on-drift refuse, or --locked", run.options.accept and not refuses
     yield "--structural leaves nothing of what --fail-on names", nothing
 
 

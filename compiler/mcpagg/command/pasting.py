@@ -9,13 +9,14 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from mcpagg.clients import users_place
+from mcpagg.options import PROGRAM
 from mcpagg.passes.environment.programs import find_package
 from mcpagg_runtime.launch.launch import BASIC_VARIABLES
 from mcpagg_runtime.launch.needs import missing_variables
@@ -189,10 +190,7 @@ def to_paste(start: Start, client: str, config: str, environ: Mapping[str, str])
     where = f"{form.shown}'s config{f', {place}' if place else ''}"
     entry = _entry(form, start)
     if form.syntax == "shell":
-        name = re.sub(r"[^A-Za-z0-9_-]+", "-", start.name)
-        words = ["claude", "mcp", "add-json", name, json.dumps(entry, ensure_ascii=False)]
-        line = subprocess.list2cmdline(words) if WINDOWS else shlex.join(words)
-        yield f"For {form.shown}: {line}"
+        yield f"For {form.shown}: {_shell_line(start.name, entry)}"
     elif form.syntax == "json":
         yield f"For {where}: {_as_json(form, start.name, entry)}"
     else:
@@ -201,6 +199,28 @@ def to_paste(start: Start, client: str, config: str, environ: Mapping[str, str])
     if start.needs and not (form.reference or form.passed):
         yield f"  with the value of {', '.join(start.needs)} in place of {TO_FILL}"
     yield from _notes(start, environ, "add to its `env` what fetching needs")
+
+
+def faces_to_paste(starts: Sequence[Start], client: str, digest: str) -> Iterator[str]:
+    """Say what to paste so that each server is an entry of its own, under the name that it has."""
+    form = FORMS[client]
+    yield (
+        f"Or each server as itself, which `{PROGRAM} --from {client} --install` writes by itself,"
+        " and --uninstall takes back:"
+    )
+    for start in starts:
+        face = start._replace(argv=[*start.argv, "--as", start.name, digest])
+        if form.syntax == "shell":
+            yield f"  {_shell_line(start.name, _entry(form, face))}"
+        else:
+            yield from (f"  {line}" for line in entry_lines(form, face))
+
+
+def _shell_line(name: str, entry: Mapping[str, Any]) -> str:
+    """Return the command by which Claude Code adds an entry."""
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", name)
+    words = ["claude", "mcp", "add-json", name, json.dumps(entry, ensure_ascii=False)]
+    return subprocess.list2cmdline(words) if WINDOWS else shlex.join(words)
 
 
 def entry_lines(form: Form, start: Start) -> Iterator[str]:

@@ -142,7 +142,7 @@ def write_file(file: Path, result: Compilation, run: Run) -> None:
     write(file, _content(file, result), PRIVATE if result.options.allow_secrets else mode)
     if run.report == "text" and not run.quiet:
         lines = [*_summary(file, result, run.verbose), *_client_entry(file, result, run)]
-        show("\n".join([*lines, SERVES[result.options.drift]]))
+        show("\n".join([*lines, SERVES[result.options.drift], *_outdated(file, result)]))
     is_news = result.earlier.contents.rows and differs(old, result.text) and not run.quiet
     if run.report != "text" or is_news:
         from mcpagg.review.report import print_review
@@ -213,10 +213,26 @@ def _summary(file: Path, result: Compilation, verbose: bool) -> Iterator[str]:
         yield FRAMEWORK_HINT
 
 
+def _outdated(file: Path, result: Compilation) -> Iterator[str]:
+    """Yield which installed entries start another FILE than this one, and what renews them."""
+    from mcpagg.clients import client_of
+    from mcpagg.install.planning import outdated
+    from mcpagg.install.record import record_for
+    from mcpagg.passes.emission.readback import digest_of
+
+    if not is_extension(file) and record_for(file).exists():
+        for config, names in outdated(file, digest_of(result.text)):
+            client = client_of(Path(config)) or "CLIENT"
+            yield (
+                f"{config}: {', '.join(names)}: names an old digest of {file.name}, and does not"
+                f" start: {PROGRAM} --from {client} --install renews it"
+            )
+
+
 def _client_entry(file: Path, result: Compilation, run: Run) -> Iterator[str]:
     """Yield what to paste into the client whose config was compiled, so that it starts a file."""
     from mcpagg.clients import client_of
-    from mcpagg.command.pasting import for_extension, start_of, to_paste
+    from mcpagg.command.pasting import faces_to_paste, for_extension, start_of, to_paste
     from mcpagg.passes.emission.readback import digest_of
 
     rows, minimal = result.data.rows, result.options.minimal
@@ -233,3 +249,8 @@ def _client_entry(file: Path, result: Compilation, run: Run) -> Iterator[str]:
     if place:
         yield MOVE_FIRST
     yield from to_paste(start, client, place, os.environ)
+    if client:
+        starts = [
+            start_of(name, file, {name: row}, os.environ, minimal) for name, row in rows.items()
+        ]
+        yield from faces_to_paste(starts, client, digest_of(result.text))

@@ -102,7 +102,7 @@ def _job(
     listener: Listener,
     verbose: bool,
 ) -> Job:
-    text = text_of([one.server for one in plan.chosen.values()], plan.own)
+    text = text_of([one.server for one in plan.chosen.values()], plan.overlays)
     source = Source(text, str(plan.source), plan.source.parent, options)
     asked = [
         name

@@ -5,7 +5,7 @@ Nothing is started here, and nothing is written.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +15,7 @@ from mcpagg.install import starting
 from mcpagg.install.editing import Config, Entry
 from mcpagg.install.entries import Fields, holes
 from mcpagg.install.places import Scope, read_scope, source_for
+from mcpagg.install.record import read_record
 from mcpagg.install.secrets import Moved, without_literals
 from mcpagg.install.source import for_source, recorded_servers
 from mcpagg.install.tree import Path as Keys
@@ -26,8 +27,8 @@ from mcpagg.passes.config.own import KEY
 from mcpagg.passes.config.places import Place
 from mcpagg.passes.config.reading import read_document
 from mcpagg.passes.config.selection import select
-from mcpagg.passes.environment.faces import Face, face_of, original
-from mcpagg.problems import Problem
+from mcpagg.passes.environment.faces import DIGEST, Face, face_of, original
+from mcpagg.problems import CompileError
 from mcpagg.spec import ServerSpec
 from mcpagg_runtime.launch.variables import CONFIG_FOLDER, MissingVariable, resolve
 
@@ -67,7 +68,8 @@ class Chosen:
 class Plan:
     """What would become of one scope. `left` {server: why} are entries that stay as they are.
 
-    `own` is what the config says under our own key.
+    `unset` {server: variables} must be in the environment of the client. `own` is what the config
+    says under our own key.
     """
 
     scope: Scope
@@ -75,8 +77,18 @@ class Plan:
     file: Path
     chosen: dict[str, Chosen] = field(default_factory=dict)
     left: dict[str, str] = field(default_factory=dict)
+    unset: dict[str, tuple[str, ...]] = field(default_factory=dict)
     own: Any = None
-    warnings: list[Problem] = field(default_factory=list)
+
+    @property
+    def overlays(self) -> dict[str, Any]:
+        """What the config says of the texts of tools, for the servers that are installed.
+
+        Profiles stay out: a face serves all of its server.
+        """
+        overlays = members_of(members_of(self.own).get("overlays"))
+        names = tuple(f"{name}:" for name in self.chosen)
+        return {tool: said for tool, said in overlays.items() if tool.startswith(names)}
 
     @property
     def source(self) -> Path:
@@ -217,7 +229,7 @@ def _choose(
         _check(entry, found, scope)
         clean, moved = without_literals(found, bool(fields.form.reference), {})
         given = {one.variable: one.written for one in moved}
-        env, passed = starting.needs(members_of(entry.value), clean, fields.form, given)
+        env, passed, unset = starting.needs(members_of(entry.value), clean, fields.form, given)
         path = starting.path_for(scope, found, environ)
         chosen = Chosen(
             reading.keys(entry),
@@ -234,6 +246,7 @@ def _choose(
         plan.leave(entry.name, str(why))
     else:
         chosen.find(plan.config)
+        plan.unset |= {entry.name: unset} if unset else {}
         plan.chosen[entry.name] = chosen
 
 
@@ -260,3 +273,26 @@ def _values(env: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str
         with suppress(MissingVariable):
             values[name] = resolve(text, environ.get)
     return values
+
+
+def outdated(file: Path, digest: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield each config with installed entries that name another digest of FILE, and their names.
+
+    Raises:
+        ConfigError: the record of what was installed cannot be read.
+    """
+    for (config, _), entries in read_record(file).entries.items():
+        with suppress(OSError, CompileError):
+            there = Config(Path(config).read_bytes(), config)
+            names = [
+                name for name, one in entries.items() if _names_another(there.at(one.keys), digest)
+            ]
+            if names:
+                yield config, names
+
+
+def _names_another(entry: Any, digest: str) -> bool:
+    members = [*members_of(entry).values()]
+    words = [word for member in members if isinstance(member, list) for word in member]
+    digests = [word for word in words if isinstance(word, str) and word.startswith(DIGEST)]
+    return "--as" in words and digest not in digests

@@ -7,7 +7,7 @@ that its client keeps. What is written is read again, and must say the same.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -53,11 +53,11 @@ def for_source(server: ServerSpec, folder: Path, source: Path) -> ServerSpec:
     return moved
 
 
-def text_of(servers: Sequence[ServerSpec], own: Any = None) -> bytes:
-    """Return the text of a source; `own` is what a config says under our key."""
-    document = {"mcpServers": {server.name: _entry(server) for server in servers}}
-    if own is not None:
-        document[KEY] = own
+def text_of(servers: Sequence[ServerSpec], overlays: Mapping[str, Any] = {}) -> bytes:
+    """Return the text of a source; `overlays` are as a config has them under our own key."""
+    document: dict[str, Any] = {"mcpServers": {server.name: _entry(server) for server in servers}}
+    if overlays:
+        document[KEY] = {"overlays": overlays}
     return (json.dumps(document, indent=2, ensure_ascii=False, default=_plain) + "\n").encode()
 
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mcpagg.command.pasting import FORMS, Form, without_uvx
 from mcpagg.install.places import Scope
@@ -80,10 +80,22 @@ def path_for(scope: Scope, server: ServerSpec, environ: Mapping[str, str]) -> st
     return entry_path(found, environ)
 
 
+class Needs(NamedTuple):
+    """Variables that a face needs: `env` are to be written into its entry, with these texts.
+
+    `passed` are those that the client hands on by their names; `unset` those that it must have in
+    its own environment, as it fills in nothing.
+    """
+
+    env: dict[str, str]
+    passed: tuple[str, ...]
+    unset: tuple[str, ...]
+
+
 def needs(
     written: Mapping[str, Any], server: ServerSpec, form: Form, given: Collection[str]
-) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Return the variables that an entry must give a face, with their texts, and those to pass on.
+) -> Needs:
+    """Return which variables a face needs from its client.
 
     They are those that the server's command line, URL and headers refer to, less those `given`.
     `written` is the entry.
@@ -102,6 +114,7 @@ def needs(
     inputs = {_as_variable(one): one for text in texts for one in _INPUT.findall(text)}
     env: dict[str, str] = {}
     passed: list[str] = []
+    unset: list[str] = []
     for name in sorted(names - COMMON_VARIABLES - {*server.env, *given}):
         if name in inputs:
             env[name] = f"${{input:{inputs[name]}}}"
@@ -111,7 +124,9 @@ def needs(
             env[name] = form.reference % name
         elif form.passed:
             passed.append(name)
-    return env, tuple(passed)
+        else:
+            unset.append(name)
+    return Needs(env, tuple(passed), tuple(unset))
 
 
 def _as_variable(text: str) -> str:

@@ -30,7 +30,7 @@ from mcpagg.install.tree import Uneditable
 from mcpagg.install.writing import backup_of, to_the_end, write_config
 from mcpagg.jsontext import members_of
 from mcpagg.passes.config.containers import RawEntry
-from mcpagg.passes.emission.output import PRIVATE, write
+from mcpagg.passes.emission.output import PRIVATE, READABLE, write
 from mcpagg.problems import ConfigError, Problem
 
 
@@ -137,10 +137,10 @@ def remove(removal: Removal, now: Config, environ: Mapping[str, str]) -> tuple[C
         if removal.texts:
             write_config(removal.scope, now, new)
         for file, record in removal.records.items():
-            if not record.is_empty:
-                write(record_for(file), record.data(), PRIVATE)
-                continue
             is_ours = file.is_relative_to(data_folder(environ, sys.platform))
+            if not record.is_empty:
+                write(record_for(file), record.data(), PRIVATE if is_ours else READABLE)
+                continue
             files = [record_for(file), *([file, source_for(file)] if is_ours else [])]
             left += [] if is_ours else [file, source_for(file)]
             for path in files if not removal.left else files[:1]:

@@ -24,6 +24,12 @@ CLASSES = {
 }
 """The classes of changes, the gravest first, and what each means."""
 
+OF_LISTS = (
+    *("hidden", "schema-breaking", "hint", "removed"),
+    *("text", "added", "schema-compatible", "other"),
+)
+"""The classes of changes in what a server lists, which a running proxy sees, too."""
+
 ALWAYS = frozenset({"hidden", "runtime"})
 """The classes that always count: what cannot be seen, and what was not compared."""
 

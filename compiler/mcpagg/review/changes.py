@@ -1,7 +1,6 @@
 """The changes between two emitted files, as values: one for each place, each of a class.
 
-Equality is that of drift (`ordering.equal`), and so are the classes `text`, `hint` and `other`
-(`drift.member_class`); a schema is looked at property by property (`schemas`).
+Equality and the classes of items are those of drift (`lists.changes` of the runtime).
 """
 
 from __future__ import annotations
@@ -12,16 +11,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from mcpagg.jsontext import dumps, escaped, strings
-from mcpagg.passes.discovery.ordering import equal, numbered
+from mcpagg.jsontext import dumps
+from mcpagg.passes.discovery.ordering import numbered
 from mcpagg.passes.emission.recorded import Contents
 from mcpagg.problems import count
-from mcpagg.review.lint.texts import described, hidden_characters
-from mcpagg.review.schemas import schema_changes
-from mcpagg.review.values import ABSENT, alike, became, differing
+from mcpagg.review.lint.texts import described
 from mcpagg.snapshot import ChildSnapshot, Json
-from mcpagg_runtime.lists.catalogue import KINDS, PROMPTS, Kind
-from mcpagg_runtime.lists.differences import arguments_schema, member_class
+from mcpagg_runtime.lists.catalogue import KINDS, Kind
+from mcpagg_runtime.lists.changes import item_changes, member_class
+from mcpagg_runtime.lists.hidden import hidden_characters, newly_hidden
+from mcpagg_runtime.lists.values import ABSENT, alike, became, differing, escaped, strings
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +61,7 @@ class Subject(NamedTuple):
         yield Change(class_, *self, place, what or became(before, after), before, after)
         if class_ == "launch":  # of the config, and perhaps a credential: nothing of it is shown
             return
-        old = {*_hidden(before)}
-        if characters := [char for char in _hidden(after) if char not in old]:
+        if characters := newly_hidden(before, after, place):
             yield Change("hidden", *self, place, f"has {described(characters)}")
 
     def leaves(self, class_: str, place: str, before: Any, after: Any) -> Iterator[Change]:
@@ -79,12 +77,6 @@ class Subject(NamedTuple):
         for place, text in strings(value):
             if characters := hidden_characters(text):
                 yield Change("hidden", *self, place, f"has {described(characters)}", after=text)
-
-
-def _hidden(value: Any) -> list[str]:
-    if value is ABSENT:
-        return []
-    return [char for _, text in strings(value) for char in hidden_characters(text)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,8 +201,7 @@ def _server(before: ChildSnapshot, after: ChildSnapshot) -> Iterator[Change]:
     if shaken[0] != shaken[1]:
         yield from server.change("version", "/handshake", *shaken)
     for key, *values in differing(before.info, after.info):
-        given = (None if value is ABSENT else value for value in values)
-        class_ = "version" if key == "version" else member_class(key, *given)
+        class_ = "version" if key == "version" else member_class(key)
         yield from server.change(class_, f"/serverInfo/{escaped(key)}", *values)
     declared = before.capabilities, after.capabilities
     yield from server.leaves("capabilities", "/capabilities", *declared)
@@ -295,48 +286,6 @@ def _look(item: Json) -> str:
 
 
 def _item(item: Subject, before: Json, after: Json) -> Iterator[Change]:
-    for member, old, new in differing(before, after):
-        place = f"/{escaped(member)}"
-        if member.endswith("Schema"):
-            yield from _schema(item, place, old, new, output=member == "outputSchema")
-        elif member == "arguments" and item.kind == _PROMPT:
-            yield from _arguments(item, place, old, new)
-        elif member == "annotations":
-            yield from _hints(item, place, old, new)
-        else:
-            values = (None if value is ABSENT else value for value in (old, new))
-            yield from item.change(member_class(member, *values), place, old, new)
-
-
-_PROMPT = PROMPTS.name[:-1]
-
-
-def _hints(item: Subject, place: str, before: Any, after: Any) -> Iterator[Change]:
-    old, new = ({} if value is ABSENT else value for value in (before, after))
-    if not (isinstance(old, dict) and isinstance(new, dict) and (old or new)):
-        yield from item.change("hint", place, before, after)
-        return
-    for key, *values in differing(old, new):
-        class_ = "text" if key == "title" else "hint"
-        yield from item.change(class_, f"{place}/{escaped(key)}", *values)
-
-
-def _schema(
-    item: Subject, place: str, before: Any, after: Any, *, output: bool
-) -> Iterator[Change]:
-    if before is ABSENT or after is ABSENT:
-        narrows = before is ABSENT
-        class_ = "schema-compatible" if narrows == output else "schema-breaking"
-        yield from item.change(class_, place, before, after)
-        return
-    for change in schema_changes(before, after, place):
-        class_ = change.class_for(output=output)
-        yield from item.change(class_, change.pointer, change.before, change.after, change.what)
-
-
-def _arguments(item: Subject, place: str, before: Any, after: Any) -> Iterator[Change]:
-    """Yield what changed of the arguments of a prompt, which are compared as a schema."""
-    old, new = arguments_schema(before), arguments_schema(after)
-    if equal(old, new):
-        yield from item.change("schema-compatible", place, before, after, "changed")
-    yield from _schema(item, place, old, new, output=False)
+    for found in item_changes(before, after):
+        values = found.before, found.after
+        yield from item.change(found.class_, found.place, *values, found.what)

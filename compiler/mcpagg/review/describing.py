@@ -10,8 +10,8 @@ from mcpagg.jsontext import dumps, members_of
 from mcpagg.literal import visible
 from mcpagg.problems import count, name_list
 from mcpagg.review.changes import Change, ServerSummary
-from mcpagg.review.values import ABSENT
 from mcpagg.snapshot import Json
+from mcpagg_runtime.lists.values import ABSENT
 
 LONGEST = 600  # characters of a value
 LONGEST_LAUNCH = 4000  # of what is run, all is to be read

@@ -18,8 +18,8 @@ from mcpagg.review.costs import Cost
 from mcpagg.review.describing import describe_place, in_short, values
 from mcpagg.review.lint import Finding
 from mcpagg.review.reviewing import Review
-from mcpagg.review.values import ABSENT
 from mcpagg_runtime.lists.catalogue import KINDS
+from mcpagg_runtime.lists.values import ABSENT
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 LEVELS = {

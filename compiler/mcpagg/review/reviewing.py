@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcpagg.compiling import earlier_text
-from mcpagg.jsontext import at_pointer
 from mcpagg.literal import json_text
 from mcpagg.passes.emission.output import difference, differs
 from mcpagg.passes.emission.readback import cut
@@ -18,10 +17,10 @@ from mcpagg.problems import CompileError, Problem, count
 from mcpagg.review import ALWAYS, CLASSES
 from mcpagg.review.changes import Change, ServerSummary, compare, summaries, with_command_line
 from mcpagg.review.dry_run import HIDDEN, without_credentials
-from mcpagg.review.values import ABSENT
 from mcpagg.spec import ServerSpec
 from mcpagg_runtime.launch.launch import strings
 from mcpagg_runtime.launch.variables import references
+from mcpagg_runtime.lists.values import ABSENT, at_pointer
 
 if TYPE_CHECKING:
     from mcpagg.compilation import Compilation, Earlier

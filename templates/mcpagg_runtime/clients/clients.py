@@ -86,6 +86,22 @@ class Clients:
                 announced.add(catalogue.kind.announcement)
                 self.list_changed(catalogue, server, [item.original for item in served])
 
+    def warn(self, server: str, text: str) -> None:
+        """Log a warning of ours about a server, with the clients that take log messages.
+
+        A modern client takes some in its requests alone.
+        """
+        if not self._logs:
+            return
+        params = obj(level=quote("warning"), logger=quote(server), data=quote(text))
+        reached = set()
+        for client in self:
+            takes = bool(client.level) if client.is_modern else client.initialized
+            is_loud = takes and _is_loud("warning", client.level)
+            if is_loud and client.connection not in reached:
+                reached.add(client.connection)
+                client.deliver(notification(LOG_MESSAGE, params))
+
     def pass_on(
         self,
         server: str,

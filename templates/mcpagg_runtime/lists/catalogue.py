@@ -79,10 +79,11 @@ class Item:
 
     `original` is its name, or URI, at its child. `exposed` and `portable` are the names that it is
     listed under; `head` and `tail` its JSON text before and behind the name. `compared` is the item
-    of the snapshot that it was compared with, and whether it differs.
+    of the snapshot that it was compared with, and whether it differs; `classes` are those of what
+    has changed since then, [] for what is the same, or not known yet.
     """
 
-    __slots__ = ("compared", "exposed", "head", "original", "portable", "server", "tail")
+    __slots__ = ("classes", "compared", "exposed", "head", "original", "portable", "server", "tail")
 
     def __init__(self, server: str, original: str, name: str, head: str, tail: str) -> None:
         self.server = server
@@ -92,6 +93,7 @@ class Item:
         self.head = head
         self.tail = tail
         self.compared: tuple[Item, bool] | None = None
+        self.classes: list[str] = []
 
     def listed(self, name: str) -> str:
         """Return the JSON text of the item under `name`."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.clients.client import ModernRequest
-from mcpagg_runtime.lists.differences import same
+from mcpagg_runtime.lists.values import same
 from mcpagg_runtime.messages.ambiguity import ambiguity
 from mcpagg_runtime.messages.jsontext import Json, Malformed, edited, elements, obj, parse, place_of
 from mcpagg_runtime.messages.message import Message, error, failure, is_id, result

@@ -10,7 +10,7 @@ from mcpagg_runtime.start.greeting import LEGACY_VERSIONS, version_of
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from typing import Any
 
 # What a file has of itself that is a string, and no JSON text.
@@ -27,6 +27,8 @@ class Options:
     """eager or lazy."""
     on_drift: str
     """live, warn or refuse."""
+    accept: Collection[str] = ()
+    """The classes of changes that are served under refuse, see `changes`."""
     restart: str
     """never or on-call."""
     env: str

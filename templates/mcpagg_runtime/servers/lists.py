@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.lists.catalogue import KINDS, TOOLS
-from mcpagg_runtime.lists.differences import Difference, differs, drift, drift_text
+from mcpagg_runtime.lists.differences import Difference, classes, differs, drift, drift_text
 from mcpagg_runtime.lists.listing import Listing, listed
 from mcpagg_runtime.messages.jsontext import Malformed
 from mcpagg_runtime.messages.protocol import METHOD_NOT_FOUND, MODERN, PAGES
@@ -97,9 +97,11 @@ class Reading:
             known = self._catalogue.recorded(self.listing.server)
             recorded = {item.original: item for item in known}
             for item in self.listing.items:
-                if item.original in recorded:
-                    old = recorded[item.original]
+                old = recorded.get(item.original)
+                if old is not None:
                     item.compared = old, differs(old, item)
+                if item.compared is None or item.compared[1]:
+                    item.classes = classes(old, item)
 
 
 class ListReader:
@@ -125,6 +127,7 @@ class ListReader:
         self._effects = connection.effects
         self._policy = connection.options.on_drift
         self._guarded = connection.options.is_guarded
+        self._accepted = frozenset(connection.options.accept)
         self._lifecycle = lifecycle
         self._clients = clients
         self._instances = instances
@@ -138,6 +141,8 @@ class ListReader:
         """Whether it was held against the snapshot, and no change announced since that matters."""
         self.drift = ""
         """How it differs from the snapshot."""
+        self.changes: Mapping[str, list[str]] = {}
+        """{own name of an item: the classes of what became of it}."""
         self.withheld = Withheld(self._catalogue, self._server, {})
         """What is withheld of it."""
         self.give_up_at = FOREVER
@@ -296,8 +301,9 @@ class ListReader:
         if self._policy == "live":
             self._serve(items)
         elif self._guarded:
-            how = dict.fromkeys(difference.added, "is new")
-            how.update(dict.fromkeys(difference.changed, "changed"))
+            refused = self._refused(difference)
+            how = {name: "is new" for name in difference.added if name in refused}
+            how.update({name: "changed" for name in difference.changed if name in refused})
             what, since = f"has a {self.kind.name[:-1]}", "since this proxy was compiled"
             reasons = {
                 item: f"{what} '{item.original}' that {how[item.original]} {since}"
@@ -305,9 +311,21 @@ class ListReader:
                 if item.original in how
             }
             self.withheld = Withheld(self._catalogue, self._server, reasons)
-            gone = {*difference.changed, *difference.removed}
             recorded = self._catalogue.recorded(self._server)
-            self._serve([item for item in recorded if item.original not in gone])
+            known = [item.original for item in recorded if item.original not in difference.removed]
+            served = {item.original: item for item in recorded}
+            served.update({name: difference.new[name] for name in difference.changed})
+            served.update({name: difference.new[name] for name in difference.added})
+            names = [name for name in (*known, *difference.added) if name not in refused]
+            self._serve([served[name] for name in names])
+
+    def _refused(self, difference: Difference) -> set[str]:
+        """Return the items of the list that are withheld under `refuse`: all but what is accepted.
+
+        An item of which anything else has changed is withheld.
+        """
+        names = [*difference.added, *difference.changed]
+        return {name for name in names if not self._accepted.issuperset(difference.classes(name))}
 
     def _serve(self, items: list[Item]) -> None:
         """Serve a list from now on, and tell clients if theirs is another one than before.
@@ -331,9 +349,10 @@ class ListReader:
     def _report(self, difference: Difference) -> None:
         """Note and say how the list differs; advise to recompile only where that would record it.
 
-        A compile sees what a fresh start shows, not what changes while the server runs.
+        A compile sees what a fresh start shows, not what changes while the server runs. Clients
+        that take log messages are told, too.
         """
-        self.drift = ""
+        self.drift, self.changes = "", difference.all_classes()
         if difference:
             self.drift = drift_text(difference)
         if self._drift_at_start is None:
@@ -344,7 +363,20 @@ class ListReader:
         what = "" if self.kind is TOOLS else f" {self.kind.name}"
         how = f"differs from its snapshot:{what} {self.drift}"
         advice = ", recompile to review it" if self.drift == self._drift_at_start else ""
-        self._say(self.kind.name, f"{how}; {_DOES[self._policy]}{advice}")
+        text = f"{how}; {self._does(difference)}{advice}"
+        if text != self._said.get(self.kind.name):
+            self._clients.warn(self._server, f"server '{self._server}' {text}")
+        self._say(self.kind.name, text)
+
+    def _does(self, difference: Difference) -> str:
+        """Say what is done with a list that differs."""
+        if not (self._guarded and self._accepted):
+            return _DOES[self._policy]
+        refused = self._refused(difference)
+        accepted = ", ".join(sorted(self._accepted))
+        if not refused:
+            return f"it is served, as {accepted} is accepted"
+        return f"what differs is withheld, but for what is {accepted} alone"
 
     def _say(self, about: str, text: str) -> None:
         """Say something about the list, "" for all is well, unless it is what was said last."""

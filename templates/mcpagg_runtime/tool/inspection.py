@@ -199,5 +199,10 @@ def _health(child: Child, engine: Engine) -> dict[str, Any]:
         "reason": engine.shown(lifecycle.reason) or None,
         "protocol": engine.shown(lifecycle.protocol) or None,
         "drift": {name: text for name, text in drift.items() if text},
+        "changes": {
+            reader.kind.name: {engine.shown(name): found for name, found in reader.changes.items()}
+            for reader in child.lists
+            if reader.changes
+        },
         "started_in": round(lifecycle.ready_at - lifecycle.starting_at, 3) if started else None,
     }

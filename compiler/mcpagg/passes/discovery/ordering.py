@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from mcpagg.jsontext import dumps
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
 from mcpagg_runtime.lists.catalogue import KINDS, Kind
-from mcpagg_runtime.lists.differences import SETS, same
+from mcpagg_runtime.lists.values import SETS, same
 from mcpagg_runtime.messages.jsontext import parse
 
 # Values that nest deeper are compared as a whole.

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from mcpagg.jsontext import dumps, items_of, loads, members_of
+from mcpagg.jsontext import dumps, loads, members_of
 from mcpagg.passes.discovery.probe_connection import (
     ABOUT,
     TIME,
@@ -25,6 +25,7 @@ from mcpagg.passes.discovery.probe_connection import (
 from mcpagg.snapshot import ChildSnapshot, Json, Refused
 from mcpagg_runtime.lists.catalogue import KINDS, LEGACY_ONLY, TOOLS, Kind
 from mcpagg_runtime.lists.listing import Listing, strict_fault
+from mcpagg_runtime.lists.values import items_of
 from mcpagg_runtime.messages.jsontext import Malformed, edited, obj
 from mcpagg_runtime.messages.message import Message, notification
 from mcpagg_runtime.messages.protocol import (

@@ -13,15 +13,17 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mcpagg.jsontext import members_of, strings
-from mcpagg.literal import HIDDEN, json_line, json_text
+from mcpagg.jsontext import members_of
+from mcpagg.literal import json_line, json_text
 from mcpagg.passes.linking.linking import ListedItem, Subset, listed_items
 from mcpagg.passes.linking.profiles import DEFAULT
 from mcpagg.review.costs import listed_bytes
 from mcpagg.review.dry_run import without_credentials
 from mcpagg.review.html_report.changes import Changes, Key, changes_of, marks
 from mcpagg_runtime.lists.catalogue import KINDS, PROMPTS, TOOLS, Kind
+from mcpagg_runtime.lists.hidden import HIDDEN
 from mcpagg_runtime.lists.listing import is_offered
+from mcpagg_runtime.lists.values import strings
 
 if TYPE_CHECKING:
     from mcpagg.compilation import Compilation

@@ -20,10 +20,10 @@ import jinja2
 from markupsafe import Markup, escape
 
 from mcpagg import __version__
-from mcpagg.literal import HIDDEN
 from mcpagg.review.costs import tokens
 from mcpagg.review.html_report.contents import Contents, Server, contents
 from mcpagg_runtime.launch.variables import dollars
+from mcpagg_runtime.lists.hidden import HIDDEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,11 +8,12 @@ from functools import cached_property
 from shlex import quote
 from typing import Any, Literal, NamedTuple
 
-from mcpagg.jsontext import members_of, strings
+from mcpagg.jsontext import members_of
 from mcpagg.problems import Problem
 from mcpagg.review.lint.letters import skeleton
 from mcpagg.review.lint.schemas import SchemaFault, every_schema, schema_faults
 from mcpagg_runtime.lists.catalogue import KINDS
+from mcpagg_runtime.lists.values import strings
 
 KIND_OF = {kind.name[:-1]: kind for kind in KINDS}
 

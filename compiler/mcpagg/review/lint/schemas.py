@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
 
-from mcpagg.jsontext import at_pointer, escaped
 from mcpagg.review.lint.regexes import regex_fault
+from mcpagg_runtime.lists.keywords import TYPES, is_number
+from mcpagg_runtime.lists.values import at_pointer, escaped
 
 QUOTED = 80  # characters
 
-TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
 _ANCHOR = re.compile(r"[A-Za-z_][-A-Za-z0-9._]*")
 _METASCHEMAS = ("http://json-schema.org/", "https://json-schema.org/")
 
@@ -77,10 +77,6 @@ def _regex(value: Any) -> str:
 
 def _regex_names(value: Any) -> str:
     return next(filter(None, map(_regex, value)), "") if isinstance(value, dict) else ""
-
-
-def is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _is_count(value: Any) -> bool:

@@ -11,10 +11,10 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-from mcpagg.literal import HIDDEN
 from mcpagg.problems import count, name_list
 from mcpagg.review.lint.finding import DESCRIBED, Hit, Offer, Surface, rule
 from mcpagg.review.lint.letters import disguised, odd_letters, skeleton
+from mcpagg_runtime.lists.hidden import hidden_characters
 
 # Claude Code cuts a description there: https://github.com/anthropics/claude-code/issues/87650
 CUT = 2048
@@ -26,16 +26,7 @@ QUOTED = 40  # characters
 
 _SHOWN_NAMES = 3
 
-# Seen, if only as a space or a line end.
-_SEEN = frozenset("\t\n\r\u2028\u2029\u202f\u205f\u3000\xa0\u1680") | {
-    chr(code) for code in range(0x2000, 0x200B)
-}
-_JOINERS = "\u200c\u200d"
-_DIRECTIONS = "\u200e\u200f\u061c"
 _TAGS = {chr(0xE0000 + code): chr(code) for code in range(0x20, 0x7F)}
-_SELECTORS = range(0xE0100, 0xE01F0)
-# The flag of England, Scotland, Wales, …: a black flag and the code of a region.
-_FLAG = re.compile("\U0001f3f4[\U000e0061-\U000e007a\U000e0030-\U000e0039]{3,6}\U000e007f")
 # Text far off, where nobody scrolls to, is behind so many blanks of any kind.
 _BLANKS = re.compile(r"(?<!\s)\s{15,}+(?=\S)")
 _AWAY_LINES = 25
@@ -119,26 +110,6 @@ def described(characters: list[str]) -> str:
     return f"{count(len(characters), 'hidden character')}{reading} ({shown})"
 
 
-def hidden_characters(text: str) -> list[str]:
-    """Return what a reader of a text cannot see, and neither a language nor an emoji needs."""
-    if text.isascii() and text.replace("\n", "").isprintable():
-        return []
-    text = _FLAG.sub("", text)
-    hidden = []
-    for match in HIDDEN.finditer(text):
-        char, before, after = match[0], text[: match.start()][-1:], text[match.end() :][:1]
-        if char in _SEEN:
-            continue
-        if char in _JOINERS and before > "\x7f" and after > "\x7f" and after not in _JOINERS:
-            continue
-        if char in _DIRECTIONS and any(map(_is_right_to_left, text)):
-            continue
-        if ord(char) in _SELECTORS and unicodedata.name(before or "?", "").startswith("CJK"):
-            continue
-        hidden.append(char)
-    return hidden
-
-
 @rule("look-alike", "hidden", "a reader takes for other letters", "all")
 def look_alike(offer: Offer, _: Surface) -> Iterator[Hit]:
     for pointer, text in offer.strings:
@@ -192,10 +163,6 @@ def same_description(offer: Offer, surface: Surface) -> Iterator[Hit]:
     first = surface.described[text]
     if first is not offer and first.name != offer.name:
         yield Hit(DESCRIBED, f"has the description of '{first.target}'")
-
-
-def _is_right_to_left(char: str) -> bool:
-    return unicodedata.bidirectional(char) in ("R", "AL")
 
 
 def _character(char: str) -> str:

@@ -14,9 +14,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from mcpagg.jsontext import escaped
 from mcpagg.review.lint.finding import KIND_OF, Hit, Offer, Surface, rule
 from mcpagg_runtime.lists.mending import WRONG, Unmendable, described, find_mends
+from mcpagg_runtime.lists.values import escaped
 from mcpagg_runtime.messages.protocol import MODERN_VERSION
 
 # Of `strict` functions, which the Responses API makes of all:

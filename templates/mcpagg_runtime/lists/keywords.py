@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING
 
-from mcpagg.jsontext import at_pointer, dumps, items_of
-from mcpagg.passes.discovery.ordering import equal
-from mcpagg.review.lint.schemas import TYPES
-from mcpagg.review.values import ABSENT
+from mcpagg_runtime.lists.values import ABSENT, at_pointer, equal, items_of
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
 TEXTS = ("title", "description")
 CHOICES = ("anyOf", "oneOf")
 OF_ONE_VALUE = ("const", "enum")
@@ -38,7 +40,7 @@ def enumerated(schema: Mapping[str, Any]) -> dict[str, Any] | None:
 def _key(value: Any) -> str:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    return dumps(value, sort=True)
+    return json.dumps(value, sort_keys=True)
 
 
 def alternatives(schema: Mapping[str, Any], document: Any) -> list[Any] | None:
@@ -137,3 +139,7 @@ def allows_all(schema: Any) -> bool:
 def names_in(value: Any) -> dict[str, None]:
     """Return the names in a list, in their order."""
     return {name: None for name in items_of(value) if isinstance(name, str)}
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -7,12 +7,10 @@ What is not understood counts as breaking.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections import namedtuple
+from typing import TYPE_CHECKING
 
-from mcpagg.jsontext import escaped, items_of
-from mcpagg.passes.discovery.ordering import equal
-from mcpagg.review.keywords import (
+from mcpagg_runtime.lists.keywords import (
     BESIDE_CHOICES,
     CHOICES,
     MOST_PAIRS,
@@ -25,12 +23,24 @@ from mcpagg.review.keywords import (
     as_object,
     enumerated,
     has_choices,
+    is_number,
     names_in,
     reference_of,
     target_of,
 )
-from mcpagg.review.lint.schemas import is_number
-from mcpagg.review.values import ABSENT, alike, became, differing
+from mcpagg_runtime.lists.values import (
+    ABSENT,
+    alike,
+    became,
+    differing,
+    equal,
+    escaped,
+    items_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
 
 BREAKING, COMPATIBLE, TEXT = "schema-breaking", "schema-compatible", "text"
 
@@ -47,20 +57,19 @@ EFFECTS = {
 """What a change does to the values that a schema allows: its class for input, and for output."""
 
 
-class SchemaChange(NamedTuple):
+class SchemaChange(
+    namedtuple("SchemaChange", "effect pointer what before after", defaults=(ABSENT, ABSENT))
+):
     """One change: its effect (see EFFECTS), its place as a JSON pointer, and its values.
 
     `what` says what became of the place, as a clause after it: "is required now".
     """
 
-    effect: str
-    pointer: str
-    what: str
-    before: Any = ABSENT
-    after: Any = ABSENT
+    __slots__ = ()
 
     def class_for(self, *, output: bool) -> str:
-        return EFFECTS[self.effect][output]
+        class_: str = EFFECTS[self.effect][output]
+        return class_
 
 
 # A larger value allows less.
@@ -246,7 +255,7 @@ class _Comparison:
         if not isinstance(before, list) or not isinstance(after, list) or len(before) != len(after):
             yield _changed("unclear", pointer, before, after)
             return
-        for index, (old, new) in enumerate(zip(before, after, strict=True)):
+        for index, (old, new) in enumerate(zip(before, after)):  # noqa: B905 - of one length
             yield from self.changes(old, new, f"{pointer}/{index}")
 
 
