@@ -22,8 +22,9 @@ import asyncio
 import json
 import os
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping
 from concurrent.futures import Executor, Future
+from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
@@ -343,6 +344,19 @@ class Answer:
             found.append(self._message(block))
         return [message for message in found if message is not None]
 
+    def arrived(self) -> list[Any]:
+        """Return the messages that have come since this was last asked, of a body or a stream."""
+        pieces = [self._rest]
+        while not self._pieces.empty():
+            pieces.append(self._pieces.get_nowait())
+        if self.headers.get("content-type") == "application/json":
+            assert self.ended
+            body, self._rest = b"".join(pieces), b""
+            return [json.loads(body)] if body else []
+        *blocks, self._rest = b"".join(pieces).split(b"\n\n")
+        found = [self._message(block.decode()) for block in blocks]
+        return [message for message in found if message is not None]
+
     def _message(self, block: str) -> Any:
         """Return the message of a block, None without one; note the id by which to go on."""
         fields = dict(line.split(": ", 1) for line in block.split("\n"))
@@ -377,27 +391,15 @@ def run(
     """
 
     async def play() -> Site:
-        sites = [Site(servers, **choices) for _ in range(workers)]
-        loop = asyncio.get_running_loop()
-        with (
-            patch("mcpagg_runtime.http.bridge.ThreadPoolExecutor", lambda *_, **__: Inline()),
-            patch("mcpagg_runtime.http.endpoints.STREAM_AFTER_SECONDS", patience),
-            patch("mcpagg_runtime.http.sessions.monotonic", loop.time),
-            patch("mcpagg_runtime.http.streams.monotonic", loop.time),
-        ):
-            for site in sites:
-                with patch("mcpagg_runtime.http.bridge.Engine", site.engine):
-                    await site.app.start()
-            await scenario(*sites)
-            for site in sites:
-                if site.app._service is not None:
-                    await site.app._service.close()
-                site.app._restore_signals()
+        sites = [await opened(servers, **choices) for _ in range(workers)]
+        await scenario(*sites)
+        for site in sites:
+            await closed(site)
         for task in asyncio.all_tasks() - {asyncio.current_task()}:
             task.cancel()
         return sites[-1]
 
-    with asyncio.Runner(loop_factory=Clock) as runner:
+    with stage(patience) as runner:
         loop = runner.get_loop()
 
         def give_up() -> None:
@@ -410,3 +412,32 @@ def run(
             return runner.run(play())
         finally:
             guard.cancel()
+
+
+@contextmanager
+def stage(patience: float = DEADLINE) -> Iterator[asyncio.Runner]:
+    """Give an event loop in which applications need no threads, and whose clock is theirs."""
+    with asyncio.Runner(loop_factory=Clock) as runner:
+        time = runner.get_loop().time
+        with (
+            patch("mcpagg_runtime.http.bridge.ThreadPoolExecutor", lambda *_, **__: Inline()),
+            patch("mcpagg_runtime.http.endpoints.STREAM_AFTER_SECONDS", patience),
+            patch("mcpagg_runtime.http.sessions.monotonic", time),
+            patch("mcpagg_runtime.http.streams.monotonic", time),
+        ):
+            yield runner
+
+
+async def opened(servers: Mapping[str, Iterable[str | Json]], **choices: Any) -> Site:
+    """Return a site whose application has started; see `Site` for the choices."""
+    site = Site(servers, **choices)
+    with patch("mcpagg_runtime.http.bridge.Engine", site.engine):
+        await site.app.start()
+    return site
+
+
+async def closed(site: Site) -> None:
+    """Let the application of a site end."""
+    if site.app._service is not None:
+        await site.app._service.close()
+    site.app._restore_signals()

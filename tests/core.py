@@ -41,12 +41,12 @@ from mcpagg_runtime.messages.protocol import (
 )
 from mcpagg_runtime.plan.plan import Plan
 from mcpagg_runtime.routing.core import Core
-from mcpagg_runtime.routing.routing import Dispatch
+from mcpagg_runtime.routing.router import Dispatch
 from mcpagg_runtime.servers.child import Child
 from mcpagg_runtime.servers.effects import SAY, SEND, SLEEP, START, STATE, STOP
 
 if TYPE_CHECKING:
-    from mcpagg_runtime.routing.routing import Dispatching
+    from mcpagg_runtime.routing.router import Dispatching
     from mcpagg_runtime.servers.effects import Action
 
 Json = dict[str, Any]

@@ -13,7 +13,8 @@ from typing import Any
 
 from wire import Wire
 
-from mcpagg_runtime.messages.message import decode, read_message
+from mcpagg_runtime.messages.jsontext import decode
+from mcpagg_runtime.messages.message import read_message
 
 Json = dict[str, Any]
 Step = tuple[str, Json | None]

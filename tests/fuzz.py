@@ -44,9 +44,8 @@ from mcpagg_runtime.clients.answers import Answers, answer_line
 from mcpagg_runtime.clients.client import Client
 from mcpagg_runtime.lists.catalogue import KINDS
 from mcpagg_runtime.messages.jsontext import members
-from mcpagg_runtime.messages.message import Fragment
+from mcpagg_runtime.messages.message import Fragment, read_line
 from mcpagg_runtime.messages.protocol import LEVEL_KEY, MODERN_VERSION, SUBSCRIPTION_KEY
-from mcpagg_runtime.messages.reading import read_line
 from mcpagg_runtime.servers.child import Child
 from mcpagg_runtime.servers.effects import SEND, SLEEP, START, STOP
 from mcpagg_runtime.start.greeting import LEGACY_VERSIONS

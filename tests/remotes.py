@@ -26,8 +26,13 @@ from typing import Any
 
 from mcpagg_runtime.launch.launch import Launch
 from mcpagg_runtime.messages.jsontext import obj
-from mcpagg_runtime.messages.message import Message, notification, request
-from mcpagg_runtime.messages.reading import answered, read_line
+from mcpagg_runtime.messages.message import (
+    Fragment,
+    Message,
+    notification,
+    read_line,
+    request,
+)
 from mcpagg_runtime.remote.transport import RemoteConnection
 
 Json = dict[str, Any]
@@ -326,13 +331,13 @@ class Talk:
             self._changed.wait_for(find, PATIENCE)
             return find()
 
-    def _receive(self, line: bytes, request: int) -> list[int]:
+    def _receive(self, line: bytes, request: int) -> list[Message | Fragment]:
         found, _ = read_line(line, request=request)
         with self._changed:
             self.lines.append(line)
             self.messages += [message for message in found if isinstance(message, Message)]
             self._changed.notify_all()
-        return answered(found)
+        return found
 
     def _ended(self, reason: str, _last_words: str) -> None:
         with self._changed:

@@ -18,9 +18,8 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 from pydantic import ValidationError
 
-from mcpagg_runtime.messages.message import Fragment, Message, minted, read_message
+from mcpagg_runtime.messages.message import Fragment, Message, minted, read_line, read_message
 from mcpagg_runtime.messages.protocol import CANCELLED
-from mcpagg_runtime.messages.reading import read_line
 from mcpagg_runtime.servers.unmatched import FIRST_ID, AnsweredNotifications, unmatched_answers
 
 Item = SessionMessage | Exception

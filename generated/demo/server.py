@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:9dca3c77acda60b2c38b247fa4ce296df06ce1d9b190683d931a2401e5a0cc56 (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
+#   runtime:  sha256:8b3cca6289944e35db39ca7726d47dcf6cf8c4875aefbac0c7fa2eaf3cd578d5 (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
 
 import sys
 
@@ -642,7 +642,7 @@ def main(tables, file):
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_9dca3c77.stdio.running import run
+    from _mcpagg_8b3cca62.stdio.running import run
 
     run(tables, file, handover)
 
@@ -728,8 +728,8 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_9dca3c77.plan.plan import Plan
-    from _mcpagg_9dca3c77.tool.aggregator import aggregator_of
+    from _mcpagg_8b3cca62.plan.plan import Plan
+    from _mcpagg_8b3cca62.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -739,8 +739,8 @@ RUNTIME = {
     "clients.answers": r"""
 from ..clients.client import ModernRequest
 from ..lists.catalogue import KINDS, SKILLS, Catalogue
-from ..messages.jsontext import Malformed, obj, parse
-from ..messages.message import decode, error, failure, read_message, result
+from ..messages.jsontext import Malformed, decode, obj, parse
+from ..messages.message import error, failure, read_message, result
 from ..messages.protocol import (
  APART,
  INITIALIZED,
@@ -888,8 +888,8 @@ def answer_line(answers, client, line):
  return answers.answer(client, message)
 """,
     "clients.client": r"""
-from ..messages.jsontext import members, obj, read_members
-from ..messages.message import Message, error
+from ..messages.jsontext import edited, members, obj, read_members
+from ..messages.message import Message, error, notification
 from ..messages.protocol import (
  CAPABILITIES_KEY,
  ENVELOPE,
@@ -898,14 +898,18 @@ from ..messages.protocol import (
  LEGACY,
  LEVEL_KEY,
  LEVELS,
+ LOG_MESSAGE,
  MODERN,
  MODERN_VERSION,
+ RESOURCE_UPDATED,
  UNSUPPORTED_VERSION,
  VERSION_KEY,
 )
+from ..plan.uri_templates import is_within
 from ..start.greeting import (
  LEGACY_VERSIONS,
  RELAYED,
+ TASKS,
  negotiated_version,
  spelling_for,
 )
@@ -913,51 +917,29 @@ from ..start.values import quote
 LONGEST_ENVELOPE = 1 << 12
 
 class Client:
- __slots__ = (
-  "asked",
-  "audience",
-  "capabilities",
-  "capable",
-  "connection",
-  "deliver",
-  "era",
-  "extensions",
-  "extra",
-  "info",
-  "initialized",
-  "latest",
-  "level",
-  "may_answer",
-  "name",
-  "names",
-  "party",
-  "starter",
-  "token",
-  "version",
-  "watched",
- )
  is_modern = False
+ era = LEGACY
+ version = LEGACY_VERSIONS[0]
+ name = ""
+ info = ""
+ capabilities = {}
+ able = "{}"
+ capable = False
+ extensions = ""
+ initialized = False
+ level = ""
+ audience = None
+ starter = None
+ may_answer = True
+ token = ""
+ extra = {}
+ latest = {}
+ asked = 0
  def __init__(self, names):
   self.names = names
-  self.version = LEGACY_VERSIONS[0]
-  self.name = ""
-  self.info = ""
-  self.capabilities = {}
-  self.capable = False
-  self.extensions = ""
-  self.initialized = False
-  self.level = ""
   self.connection = self
   self.party = self
-  self.era = LEGACY
-  self.audience = None
-  self.starter = None
-  self.may_answer = True
   self.watched = {}
-  self.token = ""
-  self.extra = {}
-  self.latest = None
-  self.asked = 0
   self.deliver = _lost
  @property
  def spelling(self):
@@ -974,7 +956,8 @@ class Client:
   given, _ = members(text)
   self._present(text, given.get("clientInfo"), given.get("capabilities"))
  def _present(self, text, info, declared):
-  self.name, self.info, self.extensions, self.capabilities = "", "", "", {}
+  self.name, self.info, self.capabilities = "", "", {}
+  extensions = ""
   if info is not None and type(info[0]) is dict:
    self.info = text[info[1] : info[2]]
    name = info[0].get("name")
@@ -983,19 +966,23 @@ class Client:
    found, _ = members(text, declared[1])
    objects = {name: text[a:b] for name, (v, a, b) in found.items() if type(v) is dict}
    self.capabilities = {name: objects[name] for name in RELAYED if name in objects}
-   self.extensions = objects.get("extensions", "")
-  self.capable = bool(self.capabilities or self.extensions)
+   extensions = objects.get("extensions", "")
+  self.capable = bool(self.capabilities or extensions)
+  self.extensions = edited(extensions, drop=(TASKS,)) if extensions else ""
+  self.able = self.relayed()
+ def relayed(self):
+  extensions = {"extensions": self.extensions} if self.extensions else {}
+  return obj({**self.capabilities, **extensions})
 
 def _lost(message):
  pass
 
 class ModernRequest(Client):
- __slots__ = ("declared", "fault", "identifier", "message", "meta", "repeats")
  is_modern = True
+ era = MODERN
+ version = MODERN_VERSION
  def __init__(self, client, message):
   super().__init__(client.names)
-  self.era = MODERN
-  self.version = MODERN_VERSION
   self.resume(client, message)
  def resume(self, client, message):
   self.connection = client
@@ -1003,16 +990,12 @@ class ModernRequest(Client):
   self.message = message
   self.identifier = message.id_text
   meta = message.members["params"].part("_meta")
-  if client.latest is None or client.latest[0] != meta:
+  if client.latest.get("meta") == meta:
+   vars(self).update(client.latest)
+  else:
    self._read(message.params["_meta"], meta)
-   said = (meta, self.repeats, self.fault, self.token, self.extra, self.level)
-   who = (self.name, self.info, self.declared, self.extensions)
-   able = (self.capabilities, self.capable)
-   client.latest = (*said, *who, *able) if len(meta) < LONGEST_ENVELOPE else None
-   return
-  self.meta, self.repeats, self.fault, self.token, self.extra, self.level = client.latest[:6]
-  self.name, self.info, self.declared, self.extensions = client.latest[6:10]
-  self.capabilities, self.capable = client.latest[10:]
+   known = {name: getattr(self, name) for name in _SAID}
+   client.latest = known if len(meta) < LONGEST_ENVELOPE else {}
  def _read(self, value, text):
   self.meta = text
   found = {}
@@ -1021,7 +1004,9 @@ class ModernRequest(Client):
   self.repeats = len(names) > len(found)
   self._present(text, found.get(INFO_KEY), found.get(CAPABILITIES_KEY))
   said = {name: text[start:end] for name, (v, start, end) in found.items() if v is not None}
-  self.declared = said.get(CAPABILITIES_KEY, "")
+  self.able = said.get(CAPABILITIES_KEY, "")
+  if self.extensions:
+   self.able = edited(self.able, add={"extensions": self.extensions})
   self.token = said.get("progressToken", "")
   self.extra = extra_of(text, found)
   level = value.get(LEVEL_KEY)
@@ -1029,6 +1014,10 @@ class ModernRequest(Client):
   self.fault = _fault(value)
  def release(self):
   self.message = _RELEASED
+_SAID = (
+ *("meta", "repeats", "fault", "token", "extra", "level"),
+ *("name", "info", "able", "extensions", "capabilities", "capable"),
+)
 _RELEASED = Message({})
 
 def extra_of(text, meta):
@@ -1047,22 +1036,6 @@ def _fault(meta):
  if LEVEL_KEY in meta and meta[LEVEL_KEY] not in LEVELS:
   return error(INVALID_PARAMS, "Unknown log level")
  return ""
-""",
-    "clients.clients": r"""
-from ..clients.client import ModernRequest
-from ..messages.jsontext import edited, obj, parse
-from ..messages.message import error, notification
-from ..messages.protocol import (
- CLIENT_METHODS,
- INVALID_PARAMS,
- LEVELS,
- LOG_MESSAGE,
- METHOD_NOT_FOUND,
- RESOURCE_UPDATED,
-)
-from ..plan.uri_templates import is_within
-from ..start.greeting import TASKS
-from ..start.values import quote
 
 class Clients:
  def __init__(self, logs, speakers):
@@ -1148,43 +1121,13 @@ def _watches(client, server, uri):
  watched = [one for owner, one in client.watched.values() if owner == server]
  return type(uri) is str and any(is_within(uri, one) for one in watched)
 
-def inability(client, message):
- method = message.method or ""
- able = client.capabilities.get(CLIENT_METHODS.get(method, ""))
- if able is None:
-  return error(METHOD_NOT_FOUND, f"Method not found: {method}")
- declared, params = parse(able), message.params
- if method == "elicitation/create":
-  mode = params.get("mode", "form")
-  if (mode == "url" or "url" in declared) and mode not in declared:
-   return error(INVALID_PARAMS, f"The client has no elicitation in mode {mode}")
- if method == "sampling/createMessage" and "tools" in params and "tools" not in declared:
-  return error(INVALID_PARAMS, "The client has no tools for sampling")
- return ""
-
 def _is_loud(level, threshold):
  return level not in LEVELS or not threshold or LEVELS.index(level) >= LEVELS.index(threshold)
-
-def relayed(client):
- extensions = _passing_extensions(client)
- return obj({**client.capabilities, **extensions})
-
-def able(client):
- if not isinstance(client, ModernRequest):
-  return relayed(client)
- if not client.extensions:
-  return client.declared
- return edited(client.declared, add=_passing_extensions(client))
-
-def _passing_extensions(client):
- if not client.extensions:
-  return {}
- return {"extensions": edited(client.extensions, drop=(TASKS,))}
 """,
     "clients.profiles": r"""
 from ..clients.answers import Answers
-from ..messages.jsontext import Malformed, members, parse
-from ..messages.message import decode, read_message
+from ..messages.jsontext import Malformed, decode, members, parse
+from ..messages.message import read_message
 from ..messages.protocol import INFO_KEY
 from ..plan.face import of_servers
 DEFAULT_PROFILE = "default"
@@ -2153,6 +2096,7 @@ class Catalogue:
    self._rows.setdefault(server, {})[exposed] = row
   self._recorded = {}
   self._names = {}
+  self._own = {}
  def texts(self, client, expose=None):
   patches = {}
   if self._overlays:
@@ -2222,7 +2166,12 @@ class Catalogue:
  def serve(self, server, items):
   self.live[server] = items
   self.version += 1
-  self._names = {}
+  self._names, self._own = {}, {}
+ def own(self, server, original):
+  if not self._own:
+   items = [item for name in self.servers for item in self.served(name)]
+   self._own = {(item.server, item.original): item for item in reversed(items)}
+  return self._own.get((server, original))
  def find(self, name):
   if not self._names:
    items = [item for server in self.servers for item in self.served(server)]
@@ -3500,30 +3449,6 @@ def strings(value, pointer=""):
    yield inner, name
    yield from strings(item, inner)
 """,
-    "messages.ambiguity": r"""
-from ..messages.jsontext import Json, rivals
-from ..messages.protocol import ENVELOPE, METHODS, OTHER
-_OF_META = ("progressToken", *ENVELOPE)
-_OF_REFERENCE = ("type", "name", "uri")
-
-def ambiguity(message):
- member = METHODS.get(message.method or "", OTHER).member
- meta = message.params.get("_meta")
- twice = rivals(message.params, ("_meta",))
- twice += rivals(meta, _OF_META) if type(meta) is dict else []
- if twice:
-  return f"{twice[0]} in params is another member's name, but for its case"
- if not member or not message.params:
-  return ""
- params = message.members["params"]
- if params.stands_twice(member):
-  return f"{member} stands more than once in params"
- if member == "ref" and type(message.params.get("ref")) is dict:
-  reference = Json(params.part("ref"))
-  twice = [name for name in _OF_REFERENCE if reference.stands_twice(name)]
-  return f"{twice[0]} stands more than once in params" if twice else ""
- return ""
-""",
     "messages.jsontext": r"""
 import json.decoder
 from ..start.values import (
@@ -3534,6 +3459,7 @@ from ..start.values import (
  string_behind,
 )
 BLANK = " \t\r\n"
+_BOM = b"\xef\xbb\xbf"
 LARGE = 1 << 18
 BEYOND_DEPTH = "it nests too deep"
 
@@ -3542,6 +3468,12 @@ class Malformed(ValueError):
 
 class NotAnObject(Malformed):
  pass
+
+def decode(line):
+ try:
+  return line.removeprefix(_BOM).decode("utf-8").strip(BLANK)
+ except UnicodeDecodeError as problem:
+  raise Malformed(f"not UTF-8 at byte {problem.start}") from None
 
 def skip(text, index):
  end = len(text)
@@ -3692,11 +3624,10 @@ def edited(text, drop=(), add={}):
  return Json(text).edited(drop, add).text
 
 def rivals(names, ours):
- others = [name for name in names if name not in ours]
- if not others:
-  return others
- folded = [*map(str.casefold, ours)]
- return [name for name in others if name.casefold() in folded]
+ others, folded = set(names).difference(ours), set(map(str.casefold, ours))
+ if folded.isdisjoint(map(str.casefold, others)):
+  return []
+ return [name for name in names if name in others and name.casefold() in folded]
 
 def spliced(text, changes):
  parts, done = [], 0
@@ -3777,7 +3708,7 @@ class Json:
  def edited(self, drop=(), add={}):
   known = self._names()
   parts = []
-  if any(name in known for name in (*drop, *add)):
+  if not {*drop, *add}.isdisjoint(known):
    found, _ = self._members()
    shift = self._start - self._base
    kept = {
@@ -3801,6 +3732,9 @@ class Json:
   return Json(self._source, start, end, line=self._line)
  def owned(self, add, guarded=()):
   return self.edited(rivals(self._names(), {*add, *guarded}), add)
+ def reduced(self, member, drop):
+  kept = edited(self.part(member), drop)
+  return self.edited((member,)) if kept == "{}" else self.edited(add={member: kept})
  def _names(self):
   return self._members()[0] if self._value is UNREAD else self._value
  def part(self, *path):
@@ -3810,26 +3744,34 @@ class Json:
 """,
     "messages.message": r"""
 from ..messages.jsontext import (
- BLANK,
  LARGE,
  UNREAD,
  Json,
  Malformed,
  NotAnObject,
+ decode,
  elements,
  obj,
  parse,
  read_members,
+ rivals,
  skip,
 )
-from ..messages.protocol import CAPABILITIES_KEY, VERSION_KEY
+from ..messages.protocol import (
+ CAPABILITIES_KEY,
+ ENVELOPE,
+ METHODS,
+ OTHER,
+ VERSION_KEY,
+)
 from ..start.values import quote
 MAXIMUM_LINE_BYTES = 1 << 28
 SHALLOW = 500
 DEPTH_MARGIN = 100
 NOTED = 1 << 13
-_BOM = b"\xef\xbb\xbf"
 _PRINTED = ("params", "result", "error")
+_OF_META = ("progressToken", *ENVELOPE)
+_OF_REFERENCE = ("type", "name", "uri")
 
 class Message:
  __slots__ = (
@@ -3905,6 +3847,24 @@ class Message:
   is_answer = self.value("result") is not None or self.is_error
   return "it is a request and an answer at once" if is_answer else ""
  @property
+ def ambiguity(self):
+  member, params = METHODS.get(self.method or "", OTHER).member, self.params
+  meta = params.get("_meta")
+  twice = rivals(params, ("_meta",))
+  twice += rivals(meta, _OF_META) if type(meta) is dict else []
+  if twice:
+   return f"{twice[0]} in params is another member's name, but for its case"
+  if not member or not params:
+   return ""
+  given = self.members["params"]
+  if given.stands_twice(member):
+   return f"{member} stands more than once in params"
+  if member == "ref" and type(params.get("ref")) is dict:
+   reference = Json(given.part("ref"))
+   twice = [name for name in _OF_REFERENCE if reference.stands_twice(name)]
+   return f"{twice[0]} stands more than once in params" if twice else ""
+  return ""
+ @property
  def code(self):
   problem = self.value("error")
   code = problem.get("code") if type(problem) is dict else None
@@ -3959,12 +3919,6 @@ def minted(identifier):
 def id_text(identifier):
  return quote(identifier) if type(identifier) is str else str(identifier)
 
-def decode(line):
- try:
-  return line.removeprefix(_BOM).decode("utf-8").strip(BLANK)
- except UnicodeDecodeError as problem:
-  raise Malformed(f"not UTF-8 at byte {problem.start}") from None
-
 def read_message(text, line=b"", margin=-1):
  size = len(text)
  if margin < 0 and size >= 2 * SHALLOW:
@@ -4013,6 +3967,25 @@ def _message(text):
  except Malformed as problem:
   return problem
 
+def read_line(
+ line, redact=str, request=0
+):
+ found = []
+ oddity = ""
+ try:
+  text = decode(line)
+  message = read_message(text, line if len(text) == len(line) else b"")
+  if not message.contradiction:
+   found.append(message)
+ except Malformed:
+  pass
+ if found and not request:
+  return found, oddity
+ from ..messages.odd_lines import identified, odd_line
+ if not found:
+  found, oddity = odd_line(line, redact)
+ return ([identified(one, request) for one in found] if request else found), oddity
+
 def request(identifier, method, params=""):
  members_ = {"params": Json(params)} if params else {}
  return Message(members_, method, id_text(identifier), identifier)
@@ -4059,6 +4032,103 @@ class Lines:
    self._too_long()
  def rest(self):
   return b"".join(self.parts)
+""",
+    "messages.odd_lines": r"""
+from contextlib import suppress
+from ..messages.jsontext import (
+ Malformed,
+ decode,
+ members,
+ read_members,
+ skip,
+ value_at,
+)
+from ..messages.message import Fragment, is_id, read_message
+from ..messages.printable import printable
+_BETWEEN = " \t\r\n[],"
+_MARK = '"jsonrpc"'
+SHOWN_CHARACTERS = 60
+
+def odd_line(line, redact):
+ try:
+  text, oddity = decode(line), ""
+ except Malformed as problem:
+  text = decode(line.decode("utf-8", "replace").encode("utf-8"))
+  oddity = f"{problem}; such bytes are read as U+FFFD"
+ found, passed_over = _parts(text)
+ return found, oddity or _shown(redact(passed_over))
+
+def _parts(text):
+ found = []
+ passed_over = ""
+ end, start = 0, text.find("{")
+ while start >= 0:
+  if not _is_object(text, start):
+   start = text.find("{", start + 1)
+   continue
+  words = text[end:start].strip(_BETWEEN)
+  try:
+   _, after = members(text, start)
+   found += _messages(text[start:after])
+  except Malformed as problem:
+   if words and text.find(_MARK, start) < 0:
+    break
+   found += _unreadable(text[start:], str(problem))
+   after = len(text)
+  passed_over = passed_over or words
+  end, start = after, text.find("{", after)
+ return found, passed_over or text[end:].strip(_BETWEEN)
+
+def _is_object(text, start):
+ index = skip(text, start + 1)
+ if text[index : index + 1] != '"':
+  return text[index : index + 1] == "}"
+ try:
+  index = skip(text, value_at(text, index)[1])
+ except Malformed:
+  return False
+ return text[index : index + 1] == ":"
+
+def _messages(text):
+ message = read_message(text)
+ is_log = not message.id_text and message.method is None and not message.is_response
+ if is_log or not message.contradiction:
+  return [message]
+ return _fragments(text, message.contradiction)
+
+def _unreadable(text, problem):
+ if text.count(_MARK) > 1:
+  return [Fragment(None, "", problem)]
+ return _fragments(text, problem)
+
+def _fragments(text, problem):
+ said = _AllIds()
+ with suppress(Malformed):
+  read_members(text, 0, said)
+ method = None if {"result", "error"} & said.keys() else said.get("method", (None,))[0]
+ ids = [one if is_id(one) else None for one in said.ids] or [None]
+ return [Fragment(one, method if type(method) is str else "", problem) for one in ids]
+
+class _AllIds(dict[str, "tuple[Any, int, int]"]):
+ def __init__(self):
+  super().__init__()
+  self.ids = []
+ def __setitem__(self, name, member):
+  super().__setitem__(name, member)
+  if name == "id":
+   self.ids.append(member[0])
+
+def _shown(text):
+ if not text:
+  return ""
+ return f'"{printable(text[:SHOWN_CHARACTERS])}"'
+
+def identified(message, request):
+ if message.id is not None or message.method:
+  return message
+ if isinstance(message, Fragment):
+  return Fragment(request, "", message.problem)
+ return message.under(str(request)) if message.is_response else message
 """,
     "messages.printable": r"""
 import re
@@ -4181,117 +4251,8 @@ PROTOCOL_METHODS = frozenset(
  }
 )
 """,
-    "messages.reading": r"""
-from contextlib import suppress
-from ..messages.jsontext import Malformed, members, read_members, skip, value_at
-from ..messages.message import Fragment, decode, is_id, read_message
-from ..messages.printable import printable
-_BETWEEN = " \t\r\n[],"
-_MARK = '"jsonrpc"'
-SHOWN_CHARACTERS = 60
-
-def odd_line(line, redact):
- try:
-  text, oddity = decode(line), ""
- except Malformed as problem:
-  text = decode(line.decode("utf-8", "replace").encode("utf-8"))
-  oddity = f"{problem}; such bytes are read as U+FFFD"
- found, passed_over = _parts(text)
- return found, oddity or _shown(redact(passed_over))
-
-def _parts(text):
- found = []
- passed_over = ""
- end, start = 0, text.find("{")
- while start >= 0:
-  if not _is_object(text, start):
-   start = text.find("{", start + 1)
-   continue
-  words = text[end:start].strip(_BETWEEN)
-  try:
-   _, after = members(text, start)
-   found += _messages(text[start:after])
-  except Malformed as problem:
-   if words and text.find(_MARK, start) < 0:
-    break
-   found += _unreadable(text[start:], str(problem))
-   after = len(text)
-  passed_over = passed_over or words
-  end, start = after, text.find("{", after)
- return found, passed_over or text[end:].strip(_BETWEEN)
-
-def _is_object(text, start):
- index = skip(text, start + 1)
- if text[index : index + 1] != '"':
-  return text[index : index + 1] == "}"
- try:
-  index = skip(text, value_at(text, index)[1])
- except Malformed:
-  return False
- return text[index : index + 1] == ":"
-
-def _messages(text):
- message = read_message(text)
- is_log = not message.id_text and message.method is None and not message.is_response
- if is_log or not message.contradiction:
-  return [message]
- return _fragments(text, message.contradiction)
-
-def _unreadable(text, problem):
- if text.count(_MARK) > 1:
-  return [Fragment(None, "", problem)]
- return _fragments(text, problem)
-
-def _fragments(text, problem):
- said = _AllIds()
- with suppress(Malformed):
-  read_members(text, 0, said)
- method = None if {"result", "error"} & said.keys() else said.get("method", (None,))[0]
- ids = [one if is_id(one) else None for one in said.ids] or [None]
- return [Fragment(one, method if type(method) is str else "", problem) for one in ids]
-
-class _AllIds(dict[str, "tuple[Any, int, int]"]):
- def __init__(self):
-  super().__init__()
-  self.ids = []
- def __setitem__(self, name, member):
-  super().__setitem__(name, member)
-  if name == "id":
-   self.ids.append(member[0])
-
-def _shown(text):
- if not text:
-  return ""
- return f'"{printable(text[:SHOWN_CHARACTERS])}"'
-
-def read_line(
- line, redact=str, request=0
-):
- found = []
- oddity = ""
- try:
-  text = decode(line)
-  message = read_message(text, line if len(text) == len(line) else b"")
-  if not message.contradiction:
-   found.append(message)
- except Malformed:
-  pass
- if not found:
-  found, oddity = odd_line(line, redact)
- return ([_identified(one, request) for one in found] if request else found), oddity
-
-def answered(found):
- return [one.number for one in found if not one.method and one.id is not None]
-
-def _identified(message, request):
- if message.id is not None or message.method:
-  return message
- if isinstance(message, Fragment):
-  return Fragment(request, "", message.problem)
- return message.under(str(request)) if message.is_response else message
-""",
     "modern.child": r"""
-from ..clients.clients import able
+from functools import partial
 from ..lists.catalogue import wraps_output
 from ..messages.jsontext import Json, edited, obj
 from ..messages.message import (
@@ -4319,12 +4280,12 @@ from ..messages.protocol import (
  SUBSCRIPTION_KEY,
  VERSION_KEY,
 )
-from ..modern.results import MODERN_MEMBERS, without_meta
 from ..modern.rounds import Rounds
 from ..modern.subscriptions import Streams
 from ..servers.effects import FOREVER
 from ..servers.unmatched import FIRST_ID, AnsweredNotifications
 from ..start.values import quote
+MODERN_MEMBERS = ("resultType", "ttlMs", "cacheScope")
 LEGACY_NOTIFICATIONS = frozenset({PROGRESS, ROOTS_CHANGED})
 
 class ModernChildPort:
@@ -4333,23 +4294,22 @@ class ModernChildPort:
   connection,
   about,
   speakers,
-  ask=lambda client, message: None,
   tool=lambda name: "",
  ):
   self.connection = connection
+  self.events = connection.events
   self._about = about
-  self.ask_client = ask
   self._tool = tool
   self._speakers = speakers
   self._effects = connection.effects
-  self._send = self._effects.sender(connection.child)
+  self._send = partial(connection.effects.send, connection.child)
   self._asking, self._info = "{}", ""
   self._declared = None
   self._level = ""
   self._unasked = AnsweredNotifications()
   self.in_flight = {}
   self.rounds = {}
-  self._streams = Streams(connection, self._own, self.say)
+  self._streams = Streams(connection, self._own)
  @property
  def is_idle(self):
   return not (self.in_flight or self.rounds)
@@ -4361,20 +4321,18 @@ class ModernChildPort:
   if call.method == "resources/unsubscribe":
    self._streams.unsubscribe(number, call.original)
    return None
-  if client.is_modern:
-   self.in_flight[number] = None
-   if client.info and not (client.extensions or call.token or call.is_ambiguous):
-    return call.request()
+  if client.is_modern and client.info and not (client.extensions or call.is_ambiguous):
+   self.in_flight[number] = self._pass
+   return call.request()
   extra = call.extra()
   if call.token:
    extra = {**extra, "progressToken": str(number)}
-  meta = envelope(able(client), client.info or self._about, client.level, extra)
-  if client.is_modern:
-   return call.request(meta)
-  wraps = call.method == "tools/call" and wraps_output(self._tool(call.original))
-  message = call.request(meta)
-  self.in_flight[number] = self.rounds[number] = Rounds(self, message, client, wraps)
-  return message
+  request = call.request(
+   envelope(client.able, client.info or self._about, client.level, extra)
+  )
+  is_plain = client.is_modern
+  self.in_flight[number] = self._pass if is_plain else partial(self._ended, call, request)
+  return request
  def introduce(self, params, finish):
   said = Json(params)
   self._asking, self._info = said.part("capabilities"), said.part("clientInfo")
@@ -4388,7 +4346,7 @@ class ModernChildPort:
  def begin(self):
   self._streams.listen(self._declared)
  def ask(self, number, method, params):
-  self.in_flight[number] = None
+  self.in_flight[number] = self._pass
   self._send(request(number, method, self._own(params or "{}")))
  def set_level(self, level):
   self._level = level
@@ -4440,9 +4398,7 @@ class ModernChildPort:
   elif message.method == CANCELLED:
    self._streams.ended(minted(message.params.get("requestId")))
   else:
-   self.say(notification(message.method, _unmarked(message)))
- def say(self, message):
-  self._effects.later(lambda: self.connection.receive(message))
+   self.events.notifies(notification(message.method, _unmarked(message)))
  def _unmatched(self, said):
   owed = self._streams.awaited.union(self.in_flight)
   for answer in self.connection.unmatched(said, owed):
@@ -4450,17 +4406,13 @@ class ModernChildPort:
  def _answered(self, message):
   sent = message.number
   if sent in self.in_flight:
-   one = self.in_flight.pop(sent)
-   if one is None:
-    self._pass(sent, message)
-   else:
-    one.ended(message)
+   self.in_flight.pop(sent)(message)
   elif sent in self._streams:
    self._streams.ended(sent, message.raw("error") if message.is_error else "")
   elif message.is_response and sent < FIRST_ID and not self._unasked.takes(message):
    self._unmatched(message)
- def _pass(self, number, message):
-  said = message.value("result")
+ def _pass(self, message):
+  number, said = message.number, message.value("result")
   if message.is_error:
    call = self.connection.calls.get(number)
    asking = None if call is None else call.client
@@ -4468,11 +4420,33 @@ class ModernChildPort:
   elif type(said) is not dict:
    message = self.failure(number, "answered with what is no result")
   elif said.get("resultType") == "input_required":
-   required = self._speakers.required_input(
-    message.members["result"], self.connection.name
-   )
-   message = result(str(number), required)
-  self.connection.receive(message)
+   name, whole = self.connection.name, message.members["result"]
+   message = result(str(number), self._speakers.required_input(whole, name))
+  self.events.answered(number, message)
+ def _ended(self, call, sent, message):
+  answer = self.legacy_answer(call, message)
+  if answer is not None:
+   self.events.answered(call.number, answer)
+  else:
+   rounds = self.rounds[call.number] = Rounds(self, call, sent)
+   rounds.require(message.members["result"])
+ def legacy_answer(self, call, message):
+  number, said = call.number, message.json("result")
+  kind = said.value.get("resultType", "complete")
+  if message.is_error:
+   return failure(str(number), self.explained(message, call.client))
+  if type(message.value("result")) is not dict:
+   return self.failure(number, "answered with what is no result")
+  if kind == "input_required":
+   return None
+  if kind == "complete":
+   return result(str(number), legacy_result(said, self._wraps(call, said.value)))
+  shown = said.part("resultType")
+  reason = f"answered with a result of type {shown}, which cannot be passed on"
+  return self.failure(number, reason)
+ def _wraps(self, call, value):
+  is_output = "structuredContent" in value and value.get("isError", False) is not True
+  return is_output and call.method == "tools/call" and wraps_output(self._tool(call.original))
  def failure(self, number, reason):
   text = error(INTERNAL_ERROR, f"Server '{self.connection.name}' {reason}")
   return failure(str(number), text)
@@ -4497,11 +4471,18 @@ def envelope(asking, info, level="", extra={}):
   said[LEVEL_KEY] = quote(level)
  return obj({**said, **extra})
 
+def legacy_result(said, wraps):
+ value = said.value
+ add = {}
+ if "structuredContent" in value and (wraps or type(value["structuredContent"]) is not dict):
+  add["structuredContent"] = obj(result=said.part("structuredContent"))
+ return said.edited(MODERN_MEMBERS, add)
+
 def _unmarked(message):
  meta = message.params.get("_meta")
  if type(meta) is not dict or SUBSCRIPTION_KEY not in meta:
   return message.raw("params")
- return without_meta(message.json("params"), (SUBSCRIPTION_KEY,))
+ return message.json("params").reduced("_meta", (SUBSCRIPTION_KEY,)).text
 
 def _introduction(said):
  versions = said.value.get("supportedVersions")
@@ -4514,9 +4495,7 @@ def _introduction(said):
 """,
     "modern.client": r"""
 from ..clients.client import ModernRequest
-from ..lists.values import same
-from ..messages.ambiguity import ambiguity
-from ..messages.jsontext import Json, Malformed, edited, elements, obj, parse, place_of
+from ..messages.jsontext import Json, obj
 from ..messages.message import Message, error, failure, is_id, result
 from ..messages.protocol import (
  CANCELLED,
@@ -4526,61 +4505,64 @@ from ..messages.protocol import (
  LEGACY,
  LISTEN,
  LOG_MESSAGE,
- METHOD_NOT_FOUND,
  METHODS,
  OTHER,
  PROGRESS,
  RESOURCE_NOT_FOUND,
- SERVER_MARK,
+ SERVER_KEY,
  URL_ELICITATION_REQUIRED,
 )
-from ..modern.results import completed, without_meta
+from ..modern.retries import RequiredInput, SuspendedCalls
 from ..modern.subscriptions import Subscription, subscription
 from ..servers.calls import tool_not_found, tool_of_nobody
-from ..servers.effects import FOREVER
 from ..start.values import quote
-STATE_MARK = "mcpagg:"
-SUSPENDED_SECONDS = 600.0
-MAXIMUM_SUSPENDED = 1000
+UNCACHED = {"ttlMs": "0", "cacheScope": '"private"'}
+_OURS = ("resultType", "inputRequests", "requestState", "_meta", *UNCACHED)
+_FOLDED = frozenset(map(str.casefold, _OURS))
 
 class PendingCall:
- def __init__(self, port, asking):
+ def __init__(self, edge, asking):
   self.request = asking
-  self.state = ""
-  self.deadline = FOREVER
-  self._port = port
-  self._router = port.router
-  self._plan = port.router.plan
-  self._asked = {}
-  self._outcome = None
+  self.router = edge.router
+  self._edge = edge
+  self._input = None
  @property
  def is_known(self):
-  return self.request in self._router.clients
+  return self.request in self.router.clients
+ @property
+ def is_open(self):
+  return self.request in self._edge.calls
+ @property
+ def input(self):
+  self._input = self._input or RequiredInput(self, self._edge.suspended)
+  return self._input
  def start(self):
   asking, message = self.request, self.request.message
   asking.deliver = self.deliver
-  if message.params.get("requestState") is not None and self._port.is_ours(message):
+  if "requestState" in message.params and self._edge.suspended.is_ours(message):
    params = message.json("params").edited(("requestState", "inputResponses"))
    message = message.changed({"params": params.text})
-  self._router.begin(asking, message)
+  self.router.begin(asking, message)
+ def suspend(self):
+  self._edge.calls.pop(self.request, None)
  def cancel(self, params):
-  self._router.withdraw(self.request, params)
+  self.router.withdraw(self.request, params)
   self.end()
  def end(self):
   if self.is_known:
-   self._router.disconnect(self.request)
+   self.router.disconnect(self.request)
   if self.request.identifier:
    self.request.release()
  def _finish(self):
-  self._router.end(self.request)
+  self.router.end(self.request)
  def deliver(self, message):
   asking = self.request
   if message.method is None:
    self._ended(message)
   elif message.id_text:
-   self._require(message)
+   self.input.ask(message)
   elif message.method == CANCELLED:
-   self._asked.pop(message.params["requestId"], None)
+   self.input.asked.pop(message.params["requestId"], None)
   elif not asking.identifier:
    pass
   elif message.method == PROGRESS or (message.method == LOG_MESSAGE and asking.level):
@@ -4588,13 +4570,13 @@ class PendingCall:
  def _ended(self, message):
   asking = self.request
   if not asking.identifier:
-   self._outcome = message
+   self.input.outcome = message
    return
-  self._port.calls.pop(asking, None)
+  self._edge.calls.pop(asking, None)
   if asking.asked or asking.party is asking:
-   self._port.later(self._finish)
+   self.router.effects.later(self._finish)
   else:
-   self._router.end(asking)
+   self.router.end(asking)
   said = message.members.get("result")
   if message.is_error:
    self._failed(message)
@@ -4602,7 +4584,7 @@ class PendingCall:
    refusal = error(INTERNAL_ERROR, "The server answered with what is no result")
    asking.connection.deliver(failure(asking.identifier, refusal))
   else:
-   answer = completed(said, self._plan, asking.message.method or "")
+   answer = completed(said, self._edge.info, asking.message.method or "")
    is_same = answer is said and message.id_text == asking.identifier
    asking.connection.deliver(message if is_same else result(asking.identifier, answer))
   if asking.identifier:
@@ -4610,7 +4592,7 @@ class PendingCall:
  def _failed(self, message):
   code, text = message.code, message.raw("error")
   method, params = self.request.message.method or "", self.request.message.params
-  if code == URL_ELICITATION_REQUIRED and self._requires_visits(message):
+  if code == URL_ELICITATION_REQUIRED and self.input.ask_visits(message):
    return
   if code == URL_ELICITATION_REQUIRED:
    text = Json(text).owned({"code": str(INTERNAL_ERROR)}).text
@@ -4623,84 +4605,17 @@ class PendingCall:
    is_unknown = text in (tool_not_found(name), tool_of_nobody(name))
    text = error(INVALID_PARAMS, f"Unknown tool: {name}") if is_unknown else text
   self.request.connection.deliver(failure(self.request.identifier, text))
- def _requires_visits(self, message):
-  asking = self.request
-  if not _may_be_asked(asking) or not _visits_urls(asking):
-   return False
-  server, speakers = self._port.server_of(asking.message), self._router.clients.speakers
-  for number, params in enumerate(_visits(message)):
-   asked = params
-   if server:
-    asked = speakers.asked("elicitation/create", Json(params), server)
-   self._asked[-1 - number] = "elicitation/create", _modern_params(asked)
-  if self._asked:
-   self._suspend()
-  return bool(self._asked)
- def _require(self, message):
-  number = message.number
-  if not _may_be_asked(self.request):
-   refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
-   refused = failure(str(number), refusal)
-   self._port.later(lambda: self._router.receive(self.request, refused))
-   return
-  self._asked[number] = message.method or "", _modern_params(message.params_text)
-  if self.request.identifier:
-   self._suspend()
- def _suspend(self):
-  self.state = self._port.suspended(self)
-  self.deadline = self._router.effects.arm(self._router.effects.clock() + SUSPENDED_SECONDS)
-  asked = {
-   str(number): obj(method=quote(method), params=params)
-   for number, (method, params) in self._asked.items()
-  }
-  text = obj(
-   resultType='"input_required"',
-   requestState=quote(self.state),
-   inputRequests=obj(asked),
-   _meta=self._plan.signature,
-  )
-  identifier, self.request.identifier = self.request.identifier, ""
-  self.request.connection.deliver(result(identifier, text))
- def is_resumed_by(self, retry):
-  own = ("_meta", "requestState", "inputResponses")
-  call = self.request.message
-  first, second = ({n: v for n, v in m.params.items() if n not in own} for m in (call, retry))
-  return call.method == retry.method and same(first, second)
- def resume(self, retry):
-  asking = self.request
-  asking.resume(retry.connection, retry.message)
-  for number, text in self._answers():
-   del self._asked[number]
-   if self.is_known:
-    self._router.receive(self.request, result(str(number), text))
-  if self._outcome is not None:
-   self._asked = {}
-   outcome, self._outcome = self._outcome, None
-   self._ended(outcome)
-  elif self._asked:
-   self._suspend()
-  elif not self.is_known:
-   self._port.start(retry)
- def _answers(self):
-  params = self.request.message.json("params")
-  given = params.value.get("inputResponses")
-  if type(given) is not dict:
-   return []
-  answered = [number for number in self._asked if type(given.get(str(number))) is dict]
-  return [(number, params.part("inputResponses", str(number))) for number in answered]
 
 class ModernClients:
  def __init__(self, router, mint):
   self.router = router
-  self.later = router.effects.later
-  self._mint = mint
-  self._mark = f"{STATE_MARK}{mint()}:"
+  self.info = router.plan.info
   self.calls = {}
   self._subscriptions = {}
-  self._suspended = {}
+  self.suspended = SuspendedCalls(router.effects, mint)
  @property
  def is_idle(self):
-  return not (self.calls or self._subscriptions or self._suspended)
+  return not (self.calls or self._subscriptions) and self.suspended.is_empty
  def receive(self, client, message):
   if message.method == CANCELLED and not message.id_text:
    return self._cancel(client, message)
@@ -4710,25 +4625,33 @@ class ModernClients:
    return False
   first = client.starter is None
   asking = ModernRequest(client, message)
-  answer = self.router.answers.answer_modern(asking)
+  answer = None
+  if asking.fault or not METHODS.get(message.method or "", OTHER).modern:
+   answer = self.router.answers.answer_modern(asking)
+  else:
+   client.starter = asking
   if answer is not None:
    client.deliver(answer)
-  elif message.method != LISTEN and message.params.get("requestState") is None:
-   self.start(asking)
-  elif fault := ambiguity(message):
-   refusal = error(INVALID_PARAMS, fault)
-   client.deliver(failure(asking.identifier, refusal))
-  elif message.method == LISTEN:
-   self._listen(asking)
-  elif self.is_ours(message):
-   self._resume(asking)
-  elif self._knows_no_state(asking):
-   self._refuse(asking)
+  elif message.method == LISTEN or message.params.get("requestState") is not None:
+   self._receive_other(asking)
   else:
    self.start(asking)
   if first and client.starter is not None:
    self.router.want_children(client.starter)
   return True
+ def _receive_other(self, asking):
+  message = asking.message
+  if fault := message.ambiguity:
+   client, refusal = asking.connection, error(INVALID_PARAMS, fault)
+   client.deliver(failure(asking.identifier, refusal))
+  elif message.method == LISTEN:
+   self._listen(asking)
+  elif self.suspended.is_ours(message):
+   self._resume(asking)
+  elif self._knows_no_state(asking):
+   self._refuse(asking)
+  else:
+   self.start(asking)
  def start(self, asking):
   self.calls[asking] = call = PendingCall(self, asking)
   call.start()
@@ -4737,25 +4660,15 @@ class ModernClients:
   if wanted is not None:
    self._subscriptions[asking] = wanted
    wanted.start()
- def is_ours(self, message):
-  return _state_of(message).startswith(self._mark)
- def suspended(self, call):
-  self.calls.pop(call.request, None)
-  if len(self._suspended) == MAXIMUM_SUSPENDED:
-   oldest = self._suspended.pop(next(iter(self._suspended)))
-   self.later(oldest.end)
-  state = self._mark + self._mint()
-  self._suspended[state] = call
-  return state
  def _resume(self, retry):
-  call = self._suspended.get(_state_of(retry.message))
-  if call is None or not call.is_resumed_by(retry.message):
+  required = self.suspended.take(retry.message)
+  if required is None:
    self._refuse(retry)
    return
-  del self._suspended[call.state]
-  if call.is_known:
-   self.calls[call.request] = call
-  call.resume(retry)
+  if required.call.is_known:
+   self.calls[required.call.request] = required.call
+  if not required.resume(retry):
+   self.start(retry)
  def _refuse(self, asking):
   why = "Unknown or expired requestState, or of another call: make the request anew without"
   asking.connection.deliver(failure(asking.identifier, error(INVALID_PARAMS, why)))
@@ -4768,16 +4681,11 @@ class ModernClients:
   if row.member == "uri":
    owners = [child.name for child in self.router.resources.owners(name)]
   else:
-   server = self.server_of(message)
+   server = self.router.names.server_of(message)
    owners = [server] if server in servers else []
    if not owners:
     return False
   return all(servers[owner].shared(asking).era == LEGACY for owner in owners)
- def server_of(self, message):
-  kind = METHODS.get(message.method or "", OTHER).kind
-  name = message.params.get("name")
-  items = self.router.names.named(kind, name) if kind and type(name) is str else []
-  return items[0].server if len(items) == 1 else ""
  def _cancel(self, client, message):
   key = message.params.get("requestId")
   found = [
@@ -4789,7 +4697,9 @@ class ModernClients:
    return False
   call = self.calls.pop(found[-1], None)
   if call is not None:
-   call.cancel(_unenveloped(message))
+   params = message.json("params")
+   has_meta = type(params.value.get("_meta")) is dict
+   call.cancel(params.reduced("_meta", ENVELOPE) if has_meta else params)
   else:
    self._subscriptions.pop(found[-1]).end()
   return True
@@ -4801,11 +4711,7 @@ class ModernClients:
  def tick(self, now):
   for subscribed in [*self._subscriptions.values()]:
    subscribed.tick(now)
-  for state, call in [*self._suspended.items()]:
-   if call.deadline <= now:
-    self._suspended.pop(state).end()
-   else:
-    self.router.effects.arm(call.deadline)
+  self.suspended.tick(now)
  def end_subscriptions(self):
   subscriptions, self._subscriptions = self._subscriptions, {}
   for subscribed in subscriptions.values():
@@ -4813,44 +4719,7 @@ class ModernClients:
  def owes(self, client):
   return any(asking.connection is client for asking in self.calls)
 
-def _state_of(message):
- state = message.params.get("requestState")
- return state if type(state) is str else ""
-
-def _unenveloped(notification):
- params = notification.json("params")
- if type(params.value.get("_meta")) is not dict:
-  return params.text
- return without_meta(params, ENVELOPE)
-
-def _modern_params(params):
- mark = Json(params).part("_meta", SERVER_MARK)
- add = {"_meta": obj({SERVER_MARK: mark})} if mark else {}
- return edited(params, drop=("_meta", "task", "elicitationId"), add=add)
-
-def _may_be_asked(request):
- return METHODS.get(request.message.method or "", OTHER).asks
-
-def _visits_urls(request):
- return "url" in parse(request.capabilities.get("elicitation", "{}"))
-
-def _visits(message):
- text = message.raw("error")
- try:
-  found = [*elements(text, place_of(text, ("data", "elicitations"))[0])]
- except Malformed:
-  return []
- return [text[start:end] for value, start, end in found if type(value) is dict]
-""",
-    "modern.results": r"""
-from ..messages.jsontext import Json, edited, obj
-from ..messages.protocol import METHODS, OTHER, SERVER_KEY
-UNCACHED = {"ttlMs": "0", "cacheScope": '"private"'}
-_OURS = ("resultType", "inputRequests", "requestState", "_meta", *UNCACHED)
-_FOLDED = frozenset(map(str.casefold, _OURS))
-MODERN_MEMBERS = ("resultType", "ttlMs", "cacheScope")
-
-def completed(said, plan, method):
+def completed(said, info, method):
  value = said.value
  add = {}
  if value.get("resultType", "complete") == "complete":
@@ -4862,31 +4731,170 @@ def completed(said, plan, method):
    add.update({name: hint for name, hint in UNCACHED.items() if name not in value})
  meta = value.get("_meta")
  if type(meta) is not dict:
-  add["_meta"] = plan.signature
+  add["_meta"] = obj({SERVER_KEY: info})
  elif SERVER_KEY not in meta:
-  add["_meta"] = Json(said.part("_meta")).owned({SERVER_KEY: plan.info}).text
+  add["_meta"] = Json(said.part("_meta")).owned({SERVER_KEY: info}).text
  others = [name for name in value if name not in _OURS and name.casefold() in _FOLDED]
  return said.owned(add, _OURS) if add or others else said
+""",
+    "modern.retries": r"""
+from ..lists.values import same
+from ..messages.jsontext import Json, Malformed, edited, elements, obj, parse, place_of
+from ..messages.message import error, failure, request, result
+from ..messages.protocol import METHOD_NOT_FOUND, METHODS, OTHER, SERVER_MARK
+from ..servers.effects import FOREVER
+from ..servers.open_requests import inability
+from ..start.values import quote
+STATE_MARK = "mcpagg:"
+SUSPENDED_SECONDS = 600.0
+MAXIMUM_SUSPENDED = 1000
 
-def legacy_result(said, wraps):
- value = said.value
- add = {}
- if "structuredContent" in value and (wraps or type(value["structuredContent"]) is not dict):
-  add["structuredContent"] = obj(result=said.part("structuredContent"))
- return said.edited(MODERN_MEMBERS, add)
+class RequiredInput:
+ def __init__(self, call, suspended):
+  self.call = call
+  self._suspended = suspended
+  self.state = ""
+  self.deadline = FOREVER
+  self.asked = {}
+  self.outcome = None
+ def ask(self, message):
+  number, call = message.number, self.call
+  if not _may_be_asked(call.request):
+   refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
+   refused = failure(str(number), refusal)
+   call.router.effects.later(lambda: call.router.reply(call.request, refused))
+   return
+  if call.request.identifier and not self.asked:
+   call.router.effects.later(self._suspend_if_asked)
+  self.asked[number] = message.method or "", _modern_params(message.params_text)
+ def _suspend_if_asked(self):
+  if self.asked and self.call.is_open:
+   self._suspend()
+ def ask_visits(self, message):
+  asking, router = self.call.request, self.call.router
+  if not _may_be_asked(asking) or not _visits_urls(asking):
+   return False
+  server, speakers = router.names.server_of(asking.message), router.clients.speakers
+  for number, params in enumerate(_visits(message)):
+   asked = params
+   if server:
+    asked = speakers.asked("elicitation/create", Json(params), server)
+   self.asked[-1 - number] = "elicitation/create", _modern_params(asked)
+  if self.asked:
+   self._suspend()
+  return bool(self.asked)
+ def _suspend(self):
+  asking = self.call.request
+  self.state, self.deadline = self._suspended.add(self)
+  asked = {
+   str(number): obj(method=quote(method), params=params)
+   for number, (method, params) in self.asked.items()
+  }
+  text = obj(
+   resultType='"input_required"',
+   requestState=quote(self.state),
+   inputRequests=obj(asked),
+   _meta=self.call.router.plan.signature,
+  )
+  identifier, asking.identifier = asking.identifier, ""
+  asking.connection.deliver(result(identifier, text))
+ def is_met_by(self, retry):
+  own = ("_meta", "requestState", "inputResponses")
+  call = self.call.request.message
+  first, second = ({n: v for n, v in m.params.items() if n not in own} for m in (call, retry))
+  return call.method == retry.method and same(first, second)
+ def resume(self, retry):
+  call, router = self.call, self.call.router
+  call.request.resume(retry.connection, retry.message)
+  for number, text in self._answers():
+   del self.asked[number]
+   if call.is_known:
+    router.reply(call.request, result(str(number), text))
+  if self.outcome is not None:
+   self.asked = {}
+   outcome, self.outcome = self.outcome, None
+   call.deliver(outcome)
+   return True
+  self._refuse_undeclared()
+  if self.asked:
+   self._suspend()
+   return True
+  return call.is_known
+ def _refuse_undeclared(self):
+  call = self.call
+  for number, (method, params) in [*self.asked.items()]:
+   refusal = inability(call.request, request(number, method, params))
+   if refusal:
+    del self.asked[number]
+    if call.is_known:
+     call.router.reply(call.request, failure(str(number), refusal))
+ def _answers(self):
+  params = self.call.request.message.json("params")
+  given = params.value.get("inputResponses")
+  if type(given) is not dict:
+   return []
+  answered = [number for number in self.asked if type(given.get(str(number))) is dict]
+  return [(number, params.part("inputResponses", str(number))) for number in answered]
 
-def without_meta(params, drop):
- meta = edited(params.part("_meta"), drop=drop)
- if meta == "{}":
-  return params.edited(drop=("_meta",)).text
- return params.edited(add={"_meta": meta}).text
+class SuspendedCalls:
+ def __init__(self, effects, mint):
+  self._effects = effects
+  self._mint = mint
+  self._mark = f"{STATE_MARK}{mint()}:"
+  self._waiting = {}
+ @property
+ def is_empty(self):
+  return not self._waiting
+ def add(self, required):
+  required.call.suspend()
+  if len(self._waiting) == MAXIMUM_SUSPENDED:
+   oldest = self._waiting.pop(next(iter(self._waiting)))
+   self._effects.later(oldest.call.end)
+  state = self._mark + self._mint()
+  self._waiting[state] = required
+  return state, self._effects.arm(self._effects.clock() + SUSPENDED_SECONDS)
+ def is_ours(self, message):
+  return _state_of(message).startswith(self._mark)
+ def take(self, retry):
+  required = self._waiting.get(_state_of(retry))
+  if required is None or not required.is_met_by(retry):
+   return None
+  return self._waiting.pop(required.state)
+ def tick(self, now):
+  for state, required in [*self._waiting.items()]:
+   if required.deadline <= now:
+    self._waiting.pop(state).call.end()
+   else:
+    self._effects.arm(required.deadline)
+
+def _state_of(message):
+ state = message.params.get("requestState")
+ return state if type(state) is str else ""
+
+def _modern_params(params):
+ mark = Json(params).part("_meta", SERVER_MARK)
+ add = {"_meta": obj({SERVER_MARK: mark})} if mark else {}
+ return edited(params, drop=("_meta", "task", "elicitationId"), add=add)
+
+def _may_be_asked(asking):
+ return METHODS.get(asking.message.method or "", OTHER).asks
+
+def _visits_urls(asking):
+ return "url" in parse(asking.capabilities.get("elicitation", "{}"))
+
+def _visits(message):
+ text = message.raw("error")
+ try:
+  found = [*elements(text, place_of(text, ("data", "elicitations"))[0])]
+ except Malformed:
+  return []
+ return [text[start:end] for value, start, end in found if type(value) is dict]
 """,
     "modern.rounds": r"""
 from functools import partial
 from ..messages.jsontext import Json, members, obj
-from ..messages.message import failure, notification, request, result
+from ..messages.message import notification, request
 from ..messages.protocol import CANCELLED, CLIENT_METHODS
-from ..modern.results import legacy_result
 from ..servers.effects import FOREVER
 from ..start.values import quote
 MAXIMUM_ROUNDS = 8
@@ -4896,65 +4904,51 @@ LONGEST_WAIT_SECONDS = 0.25
 class Rounds:
  __slots__ = (
   "_answers",
-  "_effects",
-  "_method",
   "_params",
   "_port",
   "_state",
-  "client",
+  "call",
   "due",
   "number",
   "questions",
   "round",
   "sent",
-  "wraps",
  )
- def __init__(
-  self, port, message, client, wraps):
+ def __init__(self, port, call, first):
   self._port = port
-  self._effects = port.connection.effects
-  self.number = message.number
-  self.sent = self.number
-  self._method = message.method or ""
-  self.client = client
+  self.call = call
+  self.number = call.number
+  self.sent = 0
   self.round = 1
   self.questions = {}
-  self.wraps = wraps
   self.due = FOREVER
-  self._params = message.json("params")
+  self._params = first.json("params")
   self._answers = {}
   self._state = ""
  def again(self):
   self.sent, self.due = self._port.connection.mint(), FOREVER
-  self._port.in_flight[self.sent] = self
+  self._port.in_flight[self.sent] = self._ended
   add = {}
   if self._answers:
    add["inputResponses"] = obj(self._answers)
   if self._state:
    add["requestState"] = self._state
   params = self._params.edited(add=add).text
-  self._port.connection.transmit(request(self.sent, self._method, params))
- def ended(self, message):
-  number, said = str(self.number), message.json("result")
-  kind = said.value.get("resultType", "complete")
-  if message.is_error:
-   self._end(failure(number, self._port.explained(message, self.client)))
-  elif type(message.value("result")) is not dict:
-   self._fail("answered with what is no result")
-  elif kind == "input_required":
-   self._require(said)
-  elif kind == "complete":
-   wraps = self.wraps and said.value.get("isError", False) is not True
-   self._end(result(number, legacy_result(said, wraps)))
+  self._port.connection.transmit(request(self.sent, self.call.method, params))
+ def _ended(self, message):
+  answer = self._port.legacy_answer(self.call, message)
+  if answer is None:
+   self.require(message.members["result"])
   else:
-   shown = said.part("resultType")
-   self._fail(f"answered with a result of type {shown}, which cannot be passed on")
- def _end(self, message):
+   self._end(answer)
+ def _end(self, answer):
   del self._port.rounds[self.number]
-  self._port.say(message)
+  self._later(partial(self._port.events.answered, self.number, answer))
+ def _later(self, work):
+  self._port.connection.effects.later(work)
  def _fail(self, reason):
   self._end(self._port.failure(self.number, reason))
- def _require(self, required):
+ def require(self, required):
   self.round += 1
   self.sent = 0
   self._answers = {}
@@ -4963,18 +4957,19 @@ class Rounds:
    self._fail(f"asked for more than {MAXIMUM_ROUNDS} rounds of input")
    return
   if not required.value.get("inputRequests"):
+   effects = self._port.connection.effects
    wait = min(FIRST_WAIT_SECONDS * 2.0 ** (self.round - 2), LONGEST_WAIT_SECONDS)
-   self.due = self._effects.arm(self._effects.clock() + wait)
+   self.due = effects.arm(effects.clock() + wait)
    return
   questions = self._questions_in(required)
   if questions is None:
    self._fail("requires input of a kind that cannot be asked for")
    return
   for question in questions:
-   self._effects.later(partial(self._ask, question))
+   self._later(partial(self._ask, question))
  def _ask(self, question):
   if question.id in self.questions:
-   self._port.ask_client(self.client, question)
+   self._port.events.asks(self.call.client, question)
  def _questions_in(self, required):
   wanted = required.value["inputRequests"]
   if type(wanted) is not dict or not all(map(_is_askable, wanted.values())):
@@ -5000,7 +4995,8 @@ class Rounds:
    self.again()
  def take_back(self):
   for question in self.questions:
-   self._port.say(notification(CANCELLED, obj(requestId=quote(question))))
+   gone = notification(CANCELLED, obj(requestId=quote(question)))
+   self._later(partial(self._port.events.notifies, gone))
   self.questions = {}
 
 def _is_askable(value):
@@ -5017,8 +5013,17 @@ def _question(number, value, text):
  return request(number, value["method"], asked)
 """,
     "modern.subscriptions": r"""
-from ..messages.jsontext import obj, parse
-from ..messages.message import error, failure, minted, notification, request, result
+from functools import partial
+from ..messages.jsontext import Json, obj, parse
+from ..messages.message import (
+ Message,
+ error,
+ failure,
+ minted,
+ notification,
+ request,
+ result,
+)
 from ..messages.protocol import (
  ACKNOWLEDGED,
  CANCELLED,
@@ -5067,8 +5072,11 @@ class Subscription:
   self.request.shake_hands()
   self._router.connect(self.request)
   for number, uri in [*self._unanswered.items()]:
-   asked = request(number, "resources/subscribe", obj(uri=quote(uri)))
-   self._router.receive(self.request, asked)
+   params = Json(obj(uri=quote(uri)), value={"uri": uri})
+   method = "resources/subscribe"
+   self._router.request(
+    self.request, Message({"params": params}, method, str(number), number)
+   )
   if not self._unanswered and self._held is not None:
    self._acknowledge()
  def deliver(self, message):
@@ -5077,7 +5085,7 @@ class Subscription:
   elif message.id_text:
    refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
    answer = failure(message.id_text, refusal)
-   self._effects.later(lambda: self._router.receive(self.request, answer))
+   self._effects.later(lambda: self._router.reply(self.request, answer))
   else:
    self._tell(message)
  def _answered(self, message):
@@ -5094,8 +5102,7 @@ class Subscription:
    return
   unanswered, self._unanswered = self._unanswered, {}
   for number in unanswered:
-   gone = notification(CANCELLED, obj(requestId=str(number)))
-   self._router.receive(self.request, gone)
+   self._router.withdraw(self.request, Json("{}"), number)
   self._acknowledge()
  def _acknowledge(self):
   honoured = dict.fromkeys(self._changes, "true")
@@ -5139,12 +5146,10 @@ class Streams:
   self,
   connection,
   enveloped,
-  answer,
  ):
   self._connection = connection
   self._effects = connection.effects
   self._enveloped = enveloped
-  self._answer = answer
   self._open = {}
  def __contains__(self, stream):
   return stream in self._open
@@ -5169,7 +5174,7 @@ class Streams:
   elif waiting[0]:
    waiting[0].append(identifier)
   else:
-   self._answer(result(str(identifier), "{}"))
+   self._end(identifier)
  def withdraw(self, identifier):
   for stream, (_, identifiers) in [*self._open.items()]:
    if identifier in identifiers:
@@ -5179,7 +5184,7 @@ class Streams:
  def unsubscribe(self, identifier, uri):
   for stream in [s for s, (known, _) in self._open.items() if known == uri]:
    self._close(stream)
-  self._answer(result(str(identifier), "{}"))
+  self._end(identifier)
  def _close(self, stream):
   gone = notification(CANCELLED, obj(requestId=str(stream)))
   self._effects.send(self._connection.child, gone)
@@ -5195,14 +5200,18 @@ class Streams:
   if type(uris) is list and uri in uris:
    self._open[stream] = uri, []
    for identifier in identifiers:
-    self._answer(result(str(identifier), "{}"))
+    self._end(identifier)
   else:
    self._close(stream)
  def ended(self, stream, why=""):
   uri, identifiers = self._open.pop(stream, ("", []))
   for identifier in identifiers:
    unwatched = f"Server '{self._connection.name}' does not watch {uri}"
-   self._answer(failure(str(identifier), why or error(INTERNAL_ERROR, unwatched)))
+   self._end(identifier, why or error(INTERNAL_ERROR, unwatched))
+ def _end(self, identifier, why=""):
+  number, events = str(identifier), self._connection.events
+  answer = failure(number, why) if why else result(number, "{}")
+  self._effects.later(partial(events.answered, identifier, answer))
 """,
     "plan.addresses": r"""
 from ..messages.jsontext import Json, elements, members
@@ -5829,7 +5838,7 @@ class Process:
     enlarge_pipe(self._stdout)
    was_large = lines.size > RETURNED_BYTES
    self._is_passing_on = True
-   self.on_lines(*lines.feed(data))
+   self.on_lines(self, *lines.feed(data))
    self._is_passing_on = False
    del data
    if was_large and lines.size <= RETURNED_BYTES:
@@ -6448,13 +6457,60 @@ class WriteQueue:
 def _size(pieces):
  return sum([len(piece) for piece in pieces])
 """,
+    "routing.completions": r"""
+from ..messages.message import result
+from ..messages.protocol import INVALID_PARAMS, METHOD_NOT_FOUND
+from ..servers.calls import Call
+
+class CompletionCall(Call):
+ __slots__ = ()
+ def __init__(
+  self, client, message, name, path, original):
+  super().__init__(client, message, name, path, original)
+  deliver = self.answer
+  self.answer = lambda answer: deliver(_completed(answer))
+
+def _completed(answer):
+ if answer.is_error and answer.code == METHOD_NOT_FOUND:
+  return result(answer.id_text, '{"completion":{"values":[]}}')
+ return answer
+
+class Completions:
+ def __init__(
+  self, face, names, resources, dispatch):
+  self._kind = Call if face else CompletionCall
+  self._names = names
+  self._resources = resources
+  self._dispatch = dispatch
+ def request(self, client, message):
+  reference = message.params.get("ref")
+  of = reference if type(reference) is dict else {}
+  name, uri = of.get("name"), of.get("uri")
+  if type(name) is str and of.get("type") == "ref/prompt":
+   named, own, children = self._names.prompt(name)
+   path = ("ref", "name")
+  elif type(uri) is str and of.get("type") == "ref/resource":
+   named = uri
+   own, children = self._resources.completing(uri)
+   path = ("ref", "uri") if own != uri else ()
+  else:
+   fault = "completion/complete needs a ref"
+   self._dispatch.deny(client, message, INVALID_PARAMS, fault)
+   return
+  if children:
+   call = self._kind(client, message, named, path, own)
+   self._dispatch.send(call, children)
+  else:
+   self._dispatch.deny(client, message, INVALID_PARAMS, f"Nothing to complete: {named}")
+""",
     "routing.core": r"""
+from functools import partial
 from ..messages.jsontext import Malformed
 from ..messages.message import failure, read_messages
 from ..messages.protocol import BATCH_VERSION, MODERN
-from ..routing.router import Router
-from ..routing.routing import Dispatch
-from ..servers.effects import Effects
+from ..routing.legacy import LegacyClients
+from ..routing.router import Dispatch, Router
+from ..servers.effects import SEND, Effects
 
 class Core:
  def __init__(
@@ -6464,19 +6520,26 @@ class Core:
   mint,
   dispatching=Dispatch,
  ):
-  self.effects = Effects(clock, self._admit)
-  self.taken = self.effects.taken
+  self.effects = Effects(clock)
   self.router = Router(answers, self.effects, dispatching)
+  self._legacy = LegacyClients(self.router)
   self.children = self.router.children
   self._mint = mint
   self.modern = None
  @property
  def alarm(self):
   return self.effects.alarm
- def _admit(self):
-  self.router.admit()
+ def taken(self):
+  effects = self.effects
+  if effects.left:
+   effects.settle()
+  if effects.starts_due:
+   effects.starts_due = False
+   self.router.admit()
+  actions, effects.actions, effects.is_urgent = effects.actions, [], False
+  return actions
  def connect(self, client):
-  client.deliver = self.effects.sender(client)
+  client.deliver = lambda message: self.effects.actions.append((SEND, client, message))
   self.router.connect(client)
   return self.taken()
  def end_input(self, client):
@@ -6509,7 +6572,7 @@ class Core:
     self.modern = ModernClients(self.router, self._mint)
    is_taken = self.modern is not None and self.modern.receive(client, message)
   if not is_taken:
-   self.router.receive(client, message)
+   self._legacy.receive(client, message)
   if self.effects.left:
    self.effects.settle()
  def owes(self, client):
@@ -6530,13 +6593,10 @@ class Core:
  def child_up(self, child, masks={}):
   if child.era == MODERN:
    from ..modern.child import ModernChildPort
-   port = ModernChildPort(
-    child.connection,
-    self.router.plan.whole.info,
-    self.router.clients.speakers,
-    child.ask,
-    lambda tool: self.schema_of(child, tool),
-   )
+   router = self.router
+   tool = partial(self.schema_of, child)
+   info, speakers = router.plan.whole.info, router.clients.speakers
+   port = ModernChildPort(child.connection, info, speakers, tool)
    child.up(port, masks)
   else:
    child.up(None, masks)
@@ -6545,8 +6605,8 @@ class Core:
   child.down(reason, last_words)
   return self.taken()
  def schema_of(self, child, tool):
-  served = self.router.answers.catalogues["tools"].served(child.name)
-  return next((item.listed("") for item in served if item.original == tool), "")
+  item = self.router.answers.catalogues["tools"].own(child.name, tool)
+  return "" if item is None else item.listed("")
  def child_renewed(self, child):
   child.renewed()
   return self.taken()
@@ -6573,6 +6633,61 @@ class Core:
    instances.tick(now)
   return self.taken()
 """,
+    "routing.legacy": r"""
+from ..messages.jsontext import Malformed, NotAnObject
+from ..messages.message import error, failure, is_id, notification
+from ..messages.protocol import (
+ CANCELLED,
+ INITIALIZED,
+ INVALID_REQUEST,
+ OF_SERVERS,
+ PARSE_ERROR,
+ PROGRESS,
+ ROOTS_CHANGED,
+)
+
+class LegacyClients:
+ def __init__(self, router):
+  self._router = router
+ def receive(self, client, message):
+  if isinstance(message, Malformed):
+   code = INVALID_REQUEST if isinstance(message, NotAnObject) else PARSE_ERROR
+   client.deliver(failure("null", error(code, f"Invalid message: {message}")))
+  elif message.method is None:
+   if "result" in message.members or "error" in message.members:
+    self._router.reply(client, message)
+   else:
+    self._invalid(client, message)
+  elif not message.id_text:
+   self._notified(client, message)
+  elif message.id is None:
+   self._invalid(client, message)
+  else:
+   self._router.request(client, message)
+ def _invalid(self, client, message):
+  identifier = "null" if message.id is None else message.id_text
+  client.deliver(failure(identifier, error(INVALID_REQUEST, "Invalid request")))
+ def _notified(self, client, message):
+  method = message.method or ""
+  if method == CANCELLED:
+   key = message.params.get("requestId")
+   if is_id(key):
+    self._router.withdraw(client, message.json("params"), key)
+  elif method == INITIALIZED:
+   client.shake_hands()
+   self._router.want_children(client)
+  elif method == PROGRESS:
+   number = message.params.get("progressToken")
+   if type(number) is int:
+    for child in self._router.instances():
+     child.requests.open.progress(client, number, message)
+  elif method.startswith("notifications/") and method not in OF_SERVERS:
+   for_all = method != ROOTS_CHANGED
+   for instances in self._router.servers.values():
+    child = instances.of(client)
+    if child.lifecycle.is_ready and (for_all or child.lifecycle.client is client):
+     child.connection.send(notification(method, message.raw("params")))
+""",
     "routing.resources": r"""
 from ..lists.listing import hides_address
 from ..messages.jsontext import obj
@@ -6586,8 +6701,7 @@ from ..messages.protocol import (
  SKILLS_EXTENSION,
 )
 from ..plan.uri_templates import fits, is_within, qualified_unit
-from ..routing.routing import completion_of
-from ..servers.call import Call
+from ..servers.calls import Call
 from ..servers.lifecycle import DOWN
 from ..start.values import quote
 SKILL_METHODS = frozenset(m for m, row in METHODS.items() if row.capability == SKILLS_EXTENSION)
@@ -6596,16 +6710,15 @@ class SubscriptionCall(Call):
  __slots__ = ("_origins",)
  def __init__(
   self, client, message, uri, own, origins):
-  super().__init__(client, message, uri, _replaced(uri, own, "uri"), own)
+  super().__init__(client, message, uri, _replaced(uri, own), own)
   self._origins = origins
- def succeeded(self, server, message):
+ def succeeded(self, server):
   if self.method == "resources/subscribe":
    self.client.watched[self.name] = server, self.original
    if self.original == self.name:
     self._origins.add(self.name, server)
   else:
    self.client.watched.pop(self.name, None)
-  return message
  def failed(self):
   if self.method == "resources/subscribe":
    self.client.watched.pop(self.name, None)
@@ -6673,7 +6786,7 @@ class ResourceRouting:
  def _call(self, client, message, uri, own):
   if message.method in ("resources/subscribe", "resources/unsubscribe"):
    return SubscriptionCall(client, message, uri, own, self._origins)
-  return Call(client, message, uri, _replaced(uri, own, "uri"), own)
+  return Call(client, message, uri, _replaced(uri, own), own)
  def _unsubscribe(self, client, message, uri):
   server, own = client.watched.pop(uri, ("", uri))
   if not server:
@@ -6684,18 +6797,13 @@ class ResourceRouting:
    client.deliver(result(message.id_text, "{}"))
   else:
    self._dispatch.send(self._call(client, message, uri, own), [child])
- def complete(self, client, message, uri):
+ def completing(self, uri):
   owners, own = self._meant(uri) or ([], uri)
   if not owners:
    item = self._catalogues["templates"].find(uri)
    owners = [self._children[item.server]] if item is not None else self.owners(uri)
   able = [child for child in owners if "completions" in child.lifecycle.declared]
-  if owners:
-   completing = completion_of(self._answers.plan)
-   call = completing(client, message, uri, _replaced(uri, own, "ref", "uri"), own)
-   self._dispatch.send(call, able or owners)
-  else:
-   self._dispatch.deny(client, message, INVALID_PARAMS, f"Nothing to complete: {uri}")
+  return own, able or owners
  def _holders(self, method, uri):
   owners = self.owners(uri)
   if method in SKILL_METHODS:
@@ -6727,257 +6835,33 @@ class ResourceRouting:
    for item in skills.served(server)
   )
 
-def _replaced(uri, own, *path):
- return path if own != uri else ()
+def _replaced(uri, own):
+ return ("uri",) if own != uri else ()
 
 def _tells_of_resources(child):
  declared = child.lifecycle.declared.get("resources")
  return type(declared) is dict and declared.get("subscribe") is True
 """,
     "routing.router": r"""
-from ..clients.clients import Clients
+from ..clients.client import Clients
 from ..clients.speakers import Speakers
-from ..lists.uris import UriOwners
-from ..messages.ambiguity import ambiguity
-from ..messages.jsontext import Json, Malformed, NotAnObject, obj
-from ..messages.message import error, failure, is_id, notification, result
-from ..messages.protocol import (
- CANCELLED,
- INITIALIZED,
- INVALID_PARAMS,
- INVALID_REQUEST,
- LEVELS,
- METHOD_NOT_FOUND,
- METHODS,
- OF_SERVERS,
- OTHER,
- PARSE_ERROR,
- PROGRESS,
- ROOTS_CHANGED,
-)
-from ..routing.resources import ResourceRouting
-from ..routing.routing import NameRouting
-from ..servers.call import Call
-from ..servers.instances import Instances, admit
-
-class ExtensionCall(Call):
- __slots__ = ()
- def is_settled_by(self, code):
-  return code != METHOD_NOT_FOUND
-
-class Router:
- def __init__(self, answers, effects, dispatching):
-  self.answers = answers
-  self.plan = answers.plan
-  self.effects = effects
-  speakers = Speakers(named=not self.plan.face, several=len(self.plan.servers) > 1)
-  self.clients = Clients("logging" in answers.declared, speakers)
-  self._origins = UriOwners(answers.has_addresses, answers.addresses)
-  self.servers = {
-   name: Instances(name, answers, effects, self.clients, self._origins)
-   for name in self.plan.servers
-  }
-  self.children = {name: instances.main for name, instances in self.servers.items()}
-  self._dispatch = dispatching(self.servers)
-  self.names = NameRouting(self.plan, answers.catalogues, self.children, self._dispatch)
-  self.resources = ResourceRouting(answers, self.children, self._origins, self._dispatch)
- def _instances(self):
-  return [child for instances in self.servers.values() for child in instances]
- def admit(self):
-  admit(self._instances())
- def connect(self, client):
-  self.clients.connect(client)
-  if client.starter is not None:
-   self.want_children(client.starter)
- def end_input(self, client):
-  client.may_answer = False
-  for child in self._instances():
-   child.requests.refuse_for(client)
- def disconnect(self, client):
-  calls = self._calls_of(client)
-  subscribing = [(s, c) for s, c in calls if c.method == "resources/subscribe"]
-  asked = [(s.name, c.original or c.name) for s, c in subscribing]
-  watched = dict.fromkeys([*asked, *client.watched.values()])
-  self.clients.disconnect(client)
-  if client.connection is client:
-   self._tell_level()
-  for child, call in reversed(calls):
-   self._dispatch.withdraw(call, child, lambda number: obj(requestId=number))
-  for child in self._instances():
-   if calls:
-    child.requests.refuse_for(client)
-   else:
-    child.requests.hand_over(client)
-  for server, uri in watched:
-   self.servers[server].of(client).unwatch(uri)
-  for instances in self.servers.values():
-   instances.left(client)
- def begin(self, asking, message):
-  self.clients.connect(asking)
-  if asking.level and "logging" in self.answers.declared:
-   self._tell_level()
-  self._client_request(asking, message)
- def withdraw(self, asking, params):
-  said = Json(params)
-  for child, call in self._calls_of(asking):
-   self._dispatch.withdraw(call, child, lambda n: said.owned({"requestId": n}).text)
- def end(self, asking):
-  self.clients.disconnect(asking)
-  if asking.asked:
-   for child in self._instances():
-    child.requests.hand_over(asking)
-  if asking.party is asking:
-   for instances in self.servers.values():
-    instances.left(asking)
- def _calls_of(self, client):
-  found = [(child, call) for child in self._instances() for call in child.calls.of(client)]
-  return sorted(found, key=lambda pair: pair[1].serial)
- def note_attention(self, client, identifiers, *, attended):
-  for child, call in self._calls_of(client):
-   if call.identifier in identifiers:
-    call.attended = attended
-    child.requests.settle()
- def owes(self, client):
-  return any(child.calls.of(client) for child in self._instances())
- def want_children(self, client):
-  if self.plan.options.start == "eager":
-   for name, instances in self.servers.items():
-    if name not in self.answers.outages:
-     instances.of(client).lifecycle.want(client)
- def receive(self, client, message):
-  if isinstance(message, Malformed):
-   code = INVALID_REQUEST if isinstance(message, NotAnObject) else PARSE_ERROR
-   client.deliver(failure("null", error(code, f"Invalid message: {message}")))
-  elif message.method is None:
-   if "result" in message.members or "error" in message.members:
-    self._client_answer(client, message)
-   else:
-    self._invalid(client, message)
-  elif not message.id_text:
-   self._client_notification(client, message)
-  elif message.id is None:
-   self._invalid(client, message)
-  else:
-   self._client_request(client, message)
- def _invalid(self, client, message):
-  identifier = "null" if message.id is None else message.id_text
-  client.deliver(failure(identifier, error(INVALID_REQUEST, "Invalid request")))
- def _client_answer(self, client, message):
-  number = message.number
-  any(child.requests.open.answer(client, number, message) for child in self._instances())
- def _client_request(self, client, message):
-  method = message.method or ""
-  row = METHODS.get(method, OTHER)
-  if row.capability in self.answers.declared:
-   self._forward(client, message, row.member)
-   return
-  answer = self.answers.answer(client, message)
-  if answer is not None:
-   client.deliver(answer)
-  else:
-   self._extension(client, message)
- def _forward(self, client, message, member):
-  if message.params or message.value("params") in ({}, None):
-   fault = ambiguity(message)
-  else:
-   fault = "params must be an object"
-  if fault:
-   self._dispatch.deny(client, message, INVALID_PARAMS, fault)
-  elif member == "name":
-   self.names.call(client, message)
-  elif member == "uri":
-   self.resources.request(client, message)
-  elif member == "ref":
-   self._complete(client, message)
-  else:
-   self._set_level(client, message)
- def _set_level(self, client, message):
-  level = message.params.get("level")
-  if type(level) is not str or level not in LEVELS:
-   self._dispatch.deny(client, message, INVALID_PARAMS, "Unknown log level")
-   return
-  client.level = level
-  self._tell_level()
-  client.deliver(result(message.id_text, "{}"))
- def _tell_level(self):
-  if self.clients.settle_level():
-   for child in self._instances():
-    child.set_level()
- def _complete(self, client, message):
-  reference = message.params.get("ref")
-  of = reference if type(reference) is dict else {}
-  name, uri = of.get("name"), of.get("uri")
-  if type(name) is str and of.get("type") == "ref/prompt":
-   self.names.complete(client, message, name)
-  elif type(uri) is str and of.get("type") == "ref/resource":
-   self.resources.complete(client, message, uri)
-  else:
-   fault = "completion/complete needs a ref"
-   self._dispatch.deny(client, message, INVALID_PARAMS, fault)
- def _extension(self, client, message):
-  method = message.method or ""
-  children = [self.children[name] for name in self.answers.extenders(method)]
-  if children and (fault := ambiguity(message)):
-   self._dispatch.deny(client, message, INVALID_PARAMS, fault)
-  elif children:
-   self._dispatch.send(ExtensionCall(client, message, method), children)
-  else:
-   fault = f"Method not found: {method}"
-   self._dispatch.deny(client, message, METHOD_NOT_FOUND, fault)
- def _client_notification(self, client, message):
-  method = message.method or ""
-  if method == CANCELLED:
-   self._cancel(client, message)
-  elif method == INITIALIZED:
-   client.shake_hands()
-   self.want_children(client)
-  elif method == PROGRESS:
-   number = message.params.get("progressToken")
-   if type(number) is int:
-    for child in self._instances():
-     child.requests.open.progress(client, number, message)
-  elif method.startswith("notifications/") and method not in OF_SERVERS:
-   for_all = method != ROOTS_CHANGED
-   for instances in self.servers.values():
-    child = instances.of(client)
-    if child.lifecycle.is_ready and (for_all or child.lifecycle.client is client):
-     child.connection.send(notification(method, message.raw("params")))
- def _cancel(self, client, message):
-  key = message.params.get("requestId")
-  found = [pair for pair in self._calls_of(client) if is_id(key) and pair[1].key == key]
-  if found:
-   child, call = found[-1]
-   params = message.json("params")
-   self._dispatch.withdraw(call, child, lambda n: params.owned({"requestId": n}).text)
-""",
-    "routing.routing": r"""
 from ..lists.catalogue import PROMPTS, TOOLS, Item, Kind
 from ..lists.listing import is_hidden
+from ..lists.uris import UriOwners
+from ..messages.jsontext import obj
 from ..messages.message import error, failure, result
 from ..messages.protocol import (
  INVALID_PARAMS,
+ LEVELS,
  METHOD_NOT_FOUND,
  METHODS,
+ OTHER,
 )
 from ..plan.names import prefix_of
-from ..servers.call import Call
-from ..servers.calls import tool_not_found, tool_of_nobody
-
-class CompletionCall(Call):
- __slots__ = ()
- def __init__(
-  self, client, message, name, path, original):
-  super().__init__(client, message, name, path, original)
-  deliver = self.answer
-  self.answer = lambda answer: deliver(_completed(answer))
-
-def completion_of(plan):
- return Call if plan.face else CompletionCall
-
-def _completed(answer):
- if answer.is_error and answer.code == METHOD_NOT_FOUND:
-  return result(answer.id_text, '{"completion":{"values":[]}}')
- return answer
+from ..routing.completions import Completions
+from ..routing.resources import ResourceRouting
+from ..servers.calls import Call, tool_not_found, tool_of_nobody
+from ..servers.instances import Instances, admit
 
 class Dispatch:
  def __init__(self, servers):
@@ -7040,8 +6924,7 @@ class NameRouting:
    if not self._dispatch.refuse_withheld(client, message, name):
     self._call_by_own_name(client, message, catalogue.kind, name)
   elif item.server:
-   call = Call(client, message, name, ("name",), item.original)
-   self._dispatch.send(call, [self._children[item.server]])
+   self._send(client, message, name, item)
   else:
    self._call_subtool(client, message, item)
  def _send(self, client, message, name, item):
@@ -7054,14 +6937,14 @@ class NameRouting:
   elif items:
    meant = " or ".join([getattr(item, client.spelling) for item in items])
    self._deny(client, message, f"{_unknown(kind)}: {name}; say {meant}")
-  elif self._asks_as_itself(kind, name):
+  elif self._is_asked_as_itself(kind, name):
    call = Call(client, message, name, ("name",), name)
    self._dispatch.send(call, [self._children[self._plan.face]])
   elif kind is TOOLS:
    self._call_unknown(client, message, name)
   else:
    self._deny(client, message, f"{_unknown(kind)}: {name}")
- def _asks_as_itself(self, kind, name):
+ def _is_asked_as_itself(self, kind, name):
   face = self._plan.face
   if not face or self._options.on_drift != "live":
    return False
@@ -7109,18 +6992,19 @@ class NameRouting:
    self._dispatch.refuse(client, message, tool_not_found(name))
    return
   self._dispatch.send_unknown(Call(client, message, name, ("name",)), child)
- def complete(self, client, message, name):
+ def server_of(self, message):
+  kind = METHODS.get(message.method or "", OTHER).kind
+  name = message.params.get("name")
+  items = self.named(kind, name) if kind and type(name) is str else []
+  return items[0].server if len(items) == 1 else ""
+ def prompt(self, name):
   items = self.named("prompts", name)
-  if len(items) == 1:
-   [item] = items
-   completing = completion_of(self._plan)
-   call = completing(client, message, item.exposed, ("ref", "name"), item.original)
-   self._dispatch.send(call, [self._children[item.server]])
-  elif not items and self._asks_as_itself(PROMPTS, name):
-   call = Call(client, message, name, ("ref", "name"), name)
-   self._dispatch.send(call, [self._children[self._plan.face]])
-  else:
-   self._deny(client, message, f"Nothing to complete: {name}")
+  if not items and self._is_asked_as_itself(PROMPTS, name):
+   return name, name, [self._children[self._plan.face]]
+  if len(items) != 1:
+   return name, name, []
+  [item] = items
+  return item.exposed, item.original, [self._children[item.server]]
  def _deny(self, client, message, text):
   self._dispatch.deny(client, message, INVALID_PARAMS, text)
 
@@ -7128,6 +7012,143 @@ def _unknown(kind):
  if kind is TOOLS:
   return "Tool name must be prefixed with server key"
  return f"{kind.name[:-1].capitalize()} not found"
+
+class ExtensionCall(Call):
+ __slots__ = ()
+ def is_settled_by(self, code):
+  return code != METHOD_NOT_FOUND
+
+class Router:
+ def __init__(self, answers, effects, dispatching):
+  self.answers = answers
+  self.plan = answers.plan
+  self.effects = effects
+  speakers = Speakers(named=not self.plan.face, several=len(self.plan.servers) > 1)
+  self.clients = Clients("logging" in answers.declared, speakers)
+  self._origins = UriOwners(answers.has_addresses, answers.addresses)
+  self.servers = {
+   name: Instances(name, answers, effects, self.clients, self._origins)
+   for name in self.plan.servers
+  }
+  self.children = {name: instances.main for name, instances in self.servers.items()}
+  self._dispatch = dispatching(self.servers)
+  self.names = NameRouting(self.plan, answers.catalogues, self.children, self._dispatch)
+  self.resources = ResourceRouting(answers, self.children, self._origins, self._dispatch)
+  self._completions = Completions(self.plan.face, self.names, self.resources, self._dispatch)
+ def instances(self):
+  return [child for instances in self.servers.values() for child in instances]
+ def admit(self):
+  admit(self.instances())
+ def connect(self, client):
+  self.clients.connect(client)
+  if client.starter is not None:
+   self.want_children(client.starter)
+ def end_input(self, client):
+  client.may_answer = False
+  for child in self.instances():
+   child.requests.refuse_for(client)
+ def disconnect(self, client):
+  calls = self._calls_of(client)
+  subscribing = [(s, c) for s, c in calls if c.method == "resources/subscribe"]
+  asked = [(s.name, c.original or c.name) for s, c in subscribing]
+  watched = dict.fromkeys([*asked, *client.watched.values()])
+  self.clients.disconnect(client)
+  if client.connection is client:
+   self._tell_level()
+  for child, call in reversed(calls):
+   self._dispatch.withdraw(call, child, lambda number: obj(requestId=number))
+  for child in self.instances():
+   if calls:
+    child.requests.refuse_for(client)
+   else:
+    child.requests.hand_over(client)
+  for server, uri in watched:
+   self.servers[server].of(client).unwatch(uri)
+  for instances in self.servers.values():
+   instances.left(client)
+ def withdraw(self, client, params, key=None):
+  calls = [pair for pair in self._calls_of(client) if key is None or pair[1].key == key]
+  for child, call in calls[-1:]:
+   self._dispatch.withdraw(call, child, lambda n: params.owned({"requestId": n}).text)
+ def reply(self, client, answer):
+  number = answer.number
+  any(child.requests.open.answer(client, number, answer) for child in self.instances())
+ def begin(self, asking, message):
+  self.clients.connect(asking)
+  if asking.level and "logging" in self.answers.declared:
+   self._tell_level()
+  self.request(asking, message)
+ def end(self, asking):
+  self.clients.disconnect(asking)
+  if asking.asked:
+   for child in self.instances():
+    child.requests.hand_over(asking)
+  if asking.party is asking:
+   for instances in self.servers.values():
+    instances.left(asking)
+ def _calls_of(self, client):
+  found = [(child, call) for child in self.instances() for call in child.calls.of(client)]
+  return sorted(found, key=lambda pair: pair[1].serial)
+ def note_attention(self, client, identifiers, *, attended):
+  for child, call in self._calls_of(client):
+   if call.identifier in identifiers:
+    call.attended = attended
+    child.requests.settle()
+ def owes(self, client):
+  return any(child.calls.of(client) for child in self.instances())
+ def want_children(self, client):
+  if self.plan.options.start == "eager":
+   for name, instances in self.servers.items():
+    if name not in self.answers.outages:
+     instances.of(client).lifecycle.want(client)
+ def request(self, client, message):
+  method = message.method or ""
+  row = METHODS.get(method, OTHER)
+  if row.capability in self.answers.declared:
+   self._forward(client, message, row.member)
+   return
+  answer = self.answers.answer(client, message)
+  if answer is not None:
+   client.deliver(answer)
+  else:
+   self._extension(client, message)
+ def _forward(self, client, message, member):
+  if message.params or message.value("params") in ({}, None):
+   fault = message.ambiguity
+  else:
+   fault = "params must be an object"
+  if fault:
+   self._dispatch.deny(client, message, INVALID_PARAMS, fault)
+  elif member == "name":
+   self.names.call(client, message)
+  elif member == "uri":
+   self.resources.request(client, message)
+  elif member == "ref":
+   self._completions.request(client, message)
+  else:
+   self._set_level(client, message)
+ def _set_level(self, client, message):
+  level = message.params.get("level")
+  if type(level) is not str or level not in LEVELS:
+   self._dispatch.deny(client, message, INVALID_PARAMS, "Unknown log level")
+   return
+  client.level = level
+  self._tell_level()
+  client.deliver(result(message.id_text, "{}"))
+ def _tell_level(self):
+  if self.clients.settle_level():
+   for child in self.instances():
+    child.set_level()
+ def _extension(self, client, message):
+  method = message.method or ""
+  children = [self.children[name] for name in self.answers.extenders(method)]
+  if children and (fault := message.ambiguity):
+   self._dispatch.deny(client, message, INVALID_PARAMS, fault)
+  elif children:
+   self._dispatch.send(ExtensionCall(client, message, method), children)
+  else:
+   fault = f"Method not found: {method}"
+   self._dispatch.deny(client, message, METHOD_NOT_FOUND, fault)
 """,
     "servers.attribution": r"""
 from ..servers.effects import FOREVER
@@ -7167,35 +7188,39 @@ class LateCalls:
  def __init__(self, effects):
   self._effects = effects
   self._late = {}
- def __contains__(self, party):
-  return party in self._late
  def parties(self):
-  return {*self._late}
+  return {party for party, _ in self._late.values()}
  def add(self, call):
-  late = self._late.setdefault(call.client.party, {})
-  late[call.number] = self._effects.arm(self._effects.clock() + LATE_SECONDS)
+  until = self._effects.arm(self._effects.clock() + LATE_SECONDS)
+  self._late[call.number] = call.client.party, until
  def ended(self, number):
-  for party, late in [*self._late.items()]:
-   if late.pop(number, None) is not None and not late:
-    del self._late[party]
+  self._late.pop(number, None)
  def expire(self, now):
-  for party, late in [*self._late.items()]:
-   left = {number: until for number, until in late.items() if until > now}
-   for until in left.values():
-    self._effects.arm(until)
-   if left:
-    self._late[party] = left
-   else:
-    del self._late[party]
+  self._late = {number: late for number, late in self._late.items() if late[1] > now}
+  for _, until in self._late.values():
+   self._effects.arm(until)
 """,
-    "servers.call": r"""
+    "servers.calls": r"""
 from ..clients.client import ModernRequest, extra_of
-from ..messages.jsontext import Json, members, place_of, spliced
-from ..messages.message import Message, request
+from ..messages.jsontext import Json, members, obj, place_of, rivals, spliced
+from ..messages.message import Message, error, failure, notification, request
+from ..messages.protocol import (
+ CANCELLED,
+ INVALID_PARAMS,
+ METHOD_NOT_FOUND,
+ METHODS,
+ MODERN,
+ OTHER,
+ PROGRESS,
+ REQUEST_TIMEOUT,
+ RESOURCE_NOT_FOUND,
+)
 from ..servers.effects import FOREVER
+from ..servers.lifecycle import READY
 from ..start.values import quote
 LONGEST_TIMES = 10
 _SENT = Message({})
+UNKNOWN_CODES = frozenset({RESOURCE_NOT_FOUND, INVALID_PARAMS, METHOD_NOT_FOUND, 0})
 
 class Call:
  __slots__ = (
@@ -7282,56 +7307,41 @@ class Call:
   if not self.others:
    self._message = _SENT
   given = message.params
-  changes = []
   if not given and not meta:
    return request(self.number, self.method, message.raw("params"))
   params = message.json("params")
+  changes = []
   if self.path:
    changes.append((params.place(self.path), quote(self.original)))
-  if meta is None and self.token:
-   changes.append((params.place(("_meta", "progressToken")), number))
-  if meta and "_meta" in given and not params.stands_twice("_meta"):
+  if meta is None:
+   if self.token:
+    changes.append((params.place(("_meta", "progressToken")), number))
+  elif meta and given and "_meta" not in given:
+   end = params.text.rindex("}")
+   changes.append(((end, end), f',"_meta":{meta}'))
+  elif meta and given and not params.stands_twice("_meta"):
    changes.append((params.place(("_meta",)), meta))
-  elif meta is not None:
-   head = self.path[:1]
-   params = params.edited(
-    () if meta else ("_meta",),
-    {
-     **{name: self._renamed(params.part(name)) for name in head},
-     **({"_meta": meta} if meta else {}),
-    },
-   )
+  else:
+   add = {}
+   if self.path:
+    add[self.path[0]] = self._renamed(params)
+   add.update({"_meta": meta} if meta else {})
+   params = params.edited(() if meta else ("_meta",), add)
    changes = []
   new = Json(spliced(params.text, changes)) if changes else params
   return Message({"params": new}, self.method, number, self.number)
- def _renamed(self, part):
-  if len(self.path) == 1:
+ def _renamed(self, params):
+  head, *inner = self.path
+  if not inner:
    return quote(self.original)
-  return spliced(part, [(place_of(part, self.path[1:]), quote(self.original))])
+  part = params.part(head)
+  return spliced(part, [(place_of(part, (*inner,)), quote(self.original))])
  def is_settled_by(self, code):
   return False
- def succeeded(self, server, message):
-  return message
+ def succeeded(self, server):
+  pass
  def failed(self):
   pass
-""",
-    "servers.calls": r"""
-from ..messages.jsontext import obj, rivals, spliced
-from ..messages.message import error, failure, notification, result
-from ..messages.protocol import (
- CANCELLED,
- INVALID_PARAMS,
- LEGACY,
- METHOD_NOT_FOUND,
- METHODS,
- OTHER,
- PROGRESS,
- REQUEST_TIMEOUT,
- RESOURCE_NOT_FOUND,
-)
-from ..servers.effects import FOREVER
-from ..servers.lifecycle import READY
-UNKNOWN_CODES = frozenset({RESOURCE_NOT_FOUND, INVALID_PARAMS, METHOD_NOT_FOUND, 0})
 
 class CallQueue:
  def __init__(
@@ -7401,7 +7411,7 @@ class CallQueue:
   for call in waiting:
    if self._guarded and self._is_withheld(call):
     continue
-   if not requests.holds_back(call):
+   if self._lifecycle.era == MODERN or not requests.holds_back(call):
     self._forward(call)
     continue
    instance = self._instances.serving(call.client)
@@ -7436,26 +7446,23 @@ class CallQueue:
    self._requests.sent(call)
   if self._requests.deferred.waiting and METHODS.get(call.method, OTHER).kind:
    self._requests.ask_deferred(call.client)
- def answered(self, number, message):
+ def answered(self, call, message):
   connection = self._connection
   if self._may_sleep:
    self._lifecycle.touch()
-  call = connection.calls[number]
   if call is self._requests.first_calls.alone:
    self._requests.first_calls.end()
   if message.is_error:
-   del connection.calls[number]
+   del connection.calls[call.number]
    if call.is_settled_by(message.code):
     call.others, call.refusal = [], ""
    self._refused(call, message.raw("error"), unknown=message.code in UNKNOWN_CODES)
   else:
    if self._origins.are_asked_for:
     message = self._origins.note_result(message, connection.name)
-   if call.client.is_modern and self._lifecycle.era == LEGACY:
-    message = _unasking(message)
-   passed = call.succeeded(connection.name, message)
-   call.answer(passed.under(call.identifier))
-   del connection.calls[number]
+   call.succeeded(connection.name)
+   call.answer(message.under(call.identifier))
+   del connection.calls[call.number]
   if self._waiting or self._requests.held:
    self.flush()
  def _refused(self, call, refusal, *, unknown=False):
@@ -7514,17 +7521,9 @@ def tool_not_found(name):
 
 def tool_of_nobody(name):
  return error(INVALID_PARAMS, f"Tool name must be prefixed with server key: {name}")
-
-def _unasking(answer):
- said = answer.json("result")
- if said.value.get("resultType", "complete") == "complete":
-  return answer
- plain = said.edited(drop=("resultType", "inputRequests", "requestState"))
- return result(answer.id_text, plain)
 """,
     "servers.child": r"""
 from ..messages.jsontext import obj
-from ..messages.message import Fragment
 from ..messages.protocol import (
  CANCELLED,
  LISTS_CHANGED,
@@ -7539,7 +7538,6 @@ from ..servers.connection import Connection
 from ..servers.lifecycle import CREATED, DOWN, STARTING, Lifecycle
 from ..servers.lists import Lists
 from ..servers.server_requests import ServerRequests
-from ..servers.unmatched import FIRST_ID
 NOT_KNOWN = "asked a client something while calls of several were under way, and did not say which"
 LOST_LOG = "logs while calls of several clients are under way: what may be of any reaches none"
 
@@ -7564,7 +7562,7 @@ class Child:
   self._catalogues = answers.catalogues
   self._outages = answers.outages
   self._exposed = origins.exposed_uri
-  self.connection = Connection(self, self.receive, self.row, plan.options, effects)
+  self.connection = Connection(self, self, self.row, plan.options, effects)
   self.lifecycle = Lifecycle(self.connection, plan, era, audience)
   self._loss_said = False
   self.requests = ServerRequests(
@@ -7664,16 +7662,8 @@ class Child:
   busy = self.is_busy or bool(self._clients.watched(self.name, self._serves))
   if self.lifecycle.sleep_if_idle(now, busy=busy):
    self._forget()
- def receive(self, message):
-  if isinstance(message, Fragment):
-   self.connection.warn(message.problem)
-   for answer in self.connection.ended_by(message):
-    self._answered(answer)
-  elif message.method is None:
-   self._answered(message)
-  elif message.id_text:
-   self.ask(None, message)
-  elif message.method == CANCELLED:
+ def notifies(self, message):
+  if message.method == CANCELLED:
    self.requests.withdraw(message)
   elif message.method in LISTS_CHANGED:
    self.lists.announced(message.method)
@@ -7690,29 +7680,25 @@ class Child:
   if is_lost and not self._loss_said:
    self._loss_said = True
    self.connection.say(LOST_LOG)
- def ask(self, client, message):
+ def asks(self, client, message):
   message = self.connection.unmasked(message)
   if client is not None:
    self.requests.ask(client, message)
   else:
    self.requests.receive(message)
   self.calls.flush()
- def _answered(self, message):
-  number, connection = message.number, self.connection
-  if number in connection.calls:
-   if connection.unasked.unanswered:
-    connection.unasked.settled()
+ def answered(self, number, message):
+  connection = self.connection
+  call = connection.calls.get(number)
+  if call is not None:
    if connection.masks is not None:
     message = connection.unmasked(message)
-   self.calls.answered(number, message)
-  elif connection.answered(message):
+   self.calls.answered(call, message)
+  elif connection.answered(number, message):
    self._send_on()
-  elif number >= FIRST_ID:
+  else:
    self.requests.late.ended(number)
    self.calls.flush()
-  else:
-   for answer in connection.ended_by(message):
-    self._answered(answer)
   if connection.alone:
    connection.ask_next()
  def submit_unknown(self, call):
@@ -7728,6 +7714,7 @@ class Child:
   self.calls.flush()
 """,
     "servers.connection": r"""
+from functools import partial
 from ..messages.jsontext import obj
 from ..messages.message import (
  Fragment,
@@ -7736,10 +7723,11 @@ from ..messages.message import (
  failure,
  id_text,
  notification,
+ read_line,
  request,
+ result,
 )
 from ..messages.protocol import INITIALIZED, PARSE_ERROR
-from ..messages.reading import read_line
 from ..servers.effects import FOREVER, SEND
 from ..servers.unmatched import (
  FIRST_ID,
@@ -7752,8 +7740,8 @@ from ..start.values import quote
 class LegacyChildPort:
  def __init__(self, connection):
   self._connection = connection
-  self.deliver = connection.effects.sender(connection.child)
-  self.receive = connection.receive
+  self._events = connection.events
+  self.deliver = partial(connection.effects.send, connection.child)
  def introduce(self, params, finish):
   self._connection.ask("initialize", params, finish, deadline=FOREVER)
  def begin(self):
@@ -7773,11 +7761,44 @@ class LegacyChildPort:
   if call.token:
    meta = {**meta, "progressToken": str(call.number)}
   return call.request(obj(meta) if meta else "")
+ def receive(self, message):
+  connection, number = self._connection, message.number
+  if isinstance(message, Fragment):
+   connection.warn(message.problem)
+  elif message.method is not None:
+   if message.id_text:
+    self._events.asks(None, message)
+   else:
+    self._events.notifies(message)
+   return
+  elif number >= FIRST_ID:
+   self._answered(number, message)
+   return
+  for answer in connection.ended_by(message):
+   self._answered(answer.number, answer)
+ def _answered(self, number, message):
+  connection = self._connection
+  call = connection.calls.get(number)
+  if call is not None:
+   if connection.unasked.unanswered:
+    connection.unasked.settled()
+   if call.client.is_modern:
+    message = _unasking(message)
+  self._events.answered(number, message)
  @property
  def is_idle(self):
   return True
  def tick(self, now):
   pass
+
+def _unasking(answer):
+ said = answer.members.get("result")
+ if said is None or type(said.value) is not dict:
+  return answer
+ if said.value.get("resultType", "complete") == "complete":
+  return answer
+ plain = said.edited(drop=("resultType", "inputRequests", "requestState"))
+ return result(answer.id_text, plain)
 
 class OwnRequest:
  __slots__ = ("deadline", "finish", "prepare")
@@ -7795,7 +7816,7 @@ class Connection:
  def __init__(
   self,
   child,
-  receive,
+  events,
   row,
   options,
   effects,
@@ -7803,7 +7824,7 @@ class Connection:
   self.child = child
   self.name = child.name
   self.row = row
-  self.receive = receive
+  self.events = events
   self.options = options
   self.effects = effects
   self.calls = {}
@@ -7877,13 +7898,13 @@ class Connection:
     self.effects.arm(own.deadline)
  def owed(self):
   return {*self.own, *self.calls}
- def answered(self, message):
-  own = self.own.pop(message.number, None)
+ def answered(self, number, message):
+  own = self.own.pop(number, None)
   if own is None:
    return False
   self.unasked.settled()
   own.finish(message)
-  self.unclear.discard(message.number)
+  self.unclear.discard(number)
   return True
  def ended_by(self, said):
   if isinstance(said, Fragment):
@@ -7891,8 +7912,6 @@ class Connection:
     refusal = error(PARSE_ERROR, f"Invalid message: {said.problem}")
     self.send(failure(id_text(said.id), refusal))
    is_unmatched = not said.method
-  elif said.number >= FIRST_ID:
-   return [said] if said.number in self.owed() else []
   else:
    is_unmatched = said.is_response and not self.unasked.takes(said)
   return self.unmatched(said, self.owed()) if is_unmatched else []
@@ -7920,13 +7939,10 @@ STATE = "state"
 FOREVER = float("inf")
 
 class Effects:
- def __init__(
-  self, clock, admit=lambda: None
- ):
+ def __init__(self, clock):
   self.clock = clock
   self.alarm = FOREVER
   self.starts_due = False
-  self._admit = admit
   self.actions = []
   self.is_urgent = False
   self.left = []
@@ -7937,10 +7953,6 @@ class Effects:
    self.left.pop(0)()
  def send(self, peer, message):
   self.actions.append((SEND, peer, message))
- def sender(self, peer):
-  def send(message):
-   self.actions.append((SEND, peer, message))
-  return send
  def say(self, text):
   self._add(SAY, None, text)
  def start(self, child):
@@ -7960,14 +7972,6 @@ class Effects:
   return deadline
  def disarm(self):
   self.alarm = FOREVER
- def taken(self):
-  if self.left:
-   self.settle()
-  if self.starts_due:
-   self.starts_due = False
-   self._admit()
-  actions, self.actions, self.is_urgent = self.actions, [], False
-  return actions
 """,
     "servers.instances": r"""
 from ..clients.client import Client
@@ -8096,7 +8100,11 @@ class Instances:
   kept = (self._silent, *self._shared.values())
   if child is None or child in kept or self.owners(child):
    return
-  if client.is_modern and child.lifecycle.is_ready and client not in child.requests.late:
+  if (
+   client.is_modern
+   and child.lifecycle.is_ready
+   and client not in child.requests.late.parties()
+  ):
    self._spare[child] = self._effects.arm(self._effects.clock() + SPARE_SECONDS)
   else:
    child.retire()
@@ -8121,7 +8129,6 @@ def admit(children):
   child.lifecycle.start()
 """,
     "servers.lifecycle": r"""
-from ..clients.clients import relayed
 from ..messages.jsontext import obj, parse
 from ..messages.protocol import (
  LEGACY,
@@ -8226,7 +8233,7 @@ class Lifecycle:
   able, info = "{}", ""
   if self.client is not None:
    version = min(version, self.client.version)
-   able, info = relayed(self.client), self.client.info
+   able, info = self.client.relayed(), self.client.info
   return handshake(version, able, info or self._plan.whole.info)
  def ready(self, answer):
   said = answer.value("result")
@@ -8621,9 +8628,15 @@ class Lists:
   return next((reason for reason in reasons if reason is not None), None)
 """,
     "servers.open_requests": r"""
-from ..messages.jsontext import Json
-from ..messages.message import notification, request
-from ..messages.protocol import CANCELLED, PROGRESS
+from ..messages.jsontext import Json, parse
+from ..messages.message import error, notification, request
+from ..messages.protocol import (
+ CANCELLED,
+ CLIENT_METHODS,
+ INVALID_PARAMS,
+ METHOD_NOT_FOUND,
+ PROGRESS,
+)
 from ..servers.effects import FOREVER
 ANSWER_SECONDS = 60.0
 
@@ -8721,10 +8734,23 @@ class DeferredRequests:
   self.waiting = [one for one in self.waiting if one.id != key]
  def clear(self):
   self.waiting.clear()
+
+def inability(client, message):
+ method = message.method or ""
+ able = client.capabilities.get(CLIENT_METHODS.get(method, ""))
+ if able is None:
+  return error(METHOD_NOT_FOUND, f"Method not found: {method}")
+ declared, params = parse(able), message.params
+ if method == "elicitation/create":
+  mode = params.get("mode", "form")
+  if (mode == "url" or "url" in declared) and mode not in declared:
+   return error(INVALID_PARAMS, f"The client has no elicitation in mode {mode}")
+ if method == "sampling/createMessage" and "tools" in params and "tools" not in declared:
+  return error(INVALID_PARAMS, "The client has no tools for sampling")
+ return ""
 """,
     "servers.server_requests": r"""
 from collections import Counter
-from ..clients.clients import inability
 from ..messages.message import error, failure, is_id, result
 from ..messages.protocol import (
  INTERNAL_ERROR,
@@ -8737,6 +8763,7 @@ from ..servers.open_requests import (
  ANSWER_SECONDS,
  DeferredRequests,
  OpenRequests,
+ inability,
 )
 ASKED_IN_CALLS = {"sampling/createMessage": "sampling", "elicitation/create": "elicitation"}
 MAXIMUM_OPEN_REQUESTS = 1000
@@ -8870,8 +8897,6 @@ class ServerRequests:
    self.first_calls.end()
   self.open.ask(client, message)
  def holds_back(self, call):
-  if self._lifecycle.era != LEGACY:
-   return False
   if self._instances.own and self._instances.owners(self._connection.child):
    self.first_calls.forget()
   if not (self.first_calls.alone or self.held or self.open.pending):
@@ -9043,7 +9068,7 @@ import sys
 from time import monotonic, time
 from ..messages.jsontext import log_line, parse
 from ..messages.protocol import METHODS, OTHER
-from ..routing.routing import Dispatch
+from ..routing.router import Dispatch
 from ..start.values import quote
 LONGEST_NAME = 200
 _EXPORTERS = "opentelemetry_traces_exporter"
@@ -9208,11 +9233,12 @@ from ..messages.protocol import BATCH_VERSION, CANCELLED, INTERNAL_ERROR
 from ..processes.threads import NO_THREAD, SIGNAL_SECONDS
 from ..processes.writer import Writer
 from ..routing.core import Core
-from ..routing.routing import Dispatch
+from ..routing.router import Dispatch
 from ..servers.effects import SAY, SEND, SLEEP, START, STATE, STOP
 from ..start.values import quote
 from ..stdio.supervisor import Supervisor
 from ..stdio.timer import TimerThread
+CLOSING_CHECK_SECONDS = 1.0
 
 class Engine:
  def __init__(
@@ -9369,22 +9395,26 @@ class Engine:
    receiver = self._sinks.get(peer) or self._supervisor.current.get(peer)
    if receiver is not None:
     receiver.send(*those)
- def receive_from_child(self, child, run, received):
+ def receive_from_child(
+  self, child, run, *lines, request=0
+ ):
+  read, redact = child.connection.read, self._supervisor.redact
+  received = [read(line, redact, request) for line in lines]
   reached = set()
   effects, current = self.core.effects, self._supervisor.current
-  for one in received:
-   if self.is_closing or current.get(child) is not run:
-    break
-   self.core.from_child(child, one)
-   if effects.is_urgent:
-    reached |= self.perform()
-  reached |= self.perform()
-  unread = []
+  with self.lock:
+   for one in received:
+    if self.is_closing or current.get(child) is not run:
+     break
+    self.core.from_child(child, one)
+    if effects.is_urgent:
+     reached |= self.perform()
+   reached |= self.perform()
   for peer in reached:
    sink = self._sinks.get(peer)
-   if sink is not None and not sink.has_room():
-    unread.append(sink)
-  return unread
+   while not (sink is None or self.is_closing or sink.has_room(CLOSING_CHECK_SECONDS)):
+    pass
+  return received
  def _tick(self):
   while self.core.alarm <= monotonic():
    self.perform(self.core.tick())
@@ -9520,11 +9550,11 @@ from ..clients.answers import Answers, answer_line
 from ..clients.client import Client
 from ..clients.profiles import choose
 from ..launch.needs import missing_variables, recursion_fault
+from ..messages.jsontext import decode
 from ..messages.message import (
  MAXIMUM_LINE_BYTES,
  Lines,
  Message,
- decode,
  error,
  failure,
  read_message,
@@ -9732,10 +9762,10 @@ def _protocol_output():
     "stdio.supervisor": r"""
 import os
 import threading
+from functools import partial
 from ..launch.launch import Launches
 from ..launch.nesting import with_identity
 from ..messages.printable import where
-from ..messages.reading import answered
 from ..processes.process import Process
 from ..processes.reasons import start_failure
 from ..processes.spawning import spawn
@@ -9743,7 +9773,6 @@ from ..processes.threads import join, start_thread
 from ..servers.lifecycle import STARTING
 from ..start.digest import data_digest
 from ..start.embedded import SPARE
-CLOSING_CHECK_SECONDS = 1.0
 
 class Supervisor:
  def __init__(self, host, folder):
@@ -9802,13 +9831,6 @@ class Supervisor:
   host, core = self._host, self._host.core
   launch = None
   run = None
-  def take(received):
-   if run is not None:
-    with host.lock:
-     unread = host.receive_from_child(child, run, received)
-    for client in unread:
-     while not (host.is_closing or client.has_room(CLOSING_CHECK_SECONDS)):
-      pass
   def ended(reason, stderr_tail):
    if run is None or not run.detached:
     host.attempt(lambda core: core.child_down(child, reason, stderr_tail))
@@ -9818,7 +9840,7 @@ class Supervisor:
    with self.spawning:
     if host.is_closing:
      return
-    run = self._start_run(child, launch, take, ended)
+    run = self._start_run(child, launch, ended)
     with host.lock:
      self._started = [old for old in self._started if not old.gone.is_set()]
      self._started.append(run)
@@ -9833,28 +9855,18 @@ class Supervisor:
     run.end(f"was given up over an internal fault: {where(problem)}")
    else:
     ended(f"could not be started: {start_failure(problem, launch)}", "")
- def _start_run(
-  self,
-  child,
-  launch,
-  take,
-  ended,
- ):
+ def _start_run(self, child, launch, ended):
   host = self._host
-  read, redact = child.connection.read, self.redact
-  def receive(*lines):
-   take([read(line, redact) for line in lines])
-  def receive_answers(line, request):
-   received = read(line, redact, request)
-   take([received])
-   return answered(received[0])
   if launch.transport == "stdio":
-   return Process(self._spawn(launch), receive, ended)
+   return Process(self._spawn(launch), partial(host.receive_from_child, child), ended)
   from ..remote.transport import RemoteConnection
+  def receive(line, request):
+   [(found, _)] = host.receive_from_child(child, connection, line, request=request)
+   return found
   config = os.path.join(self._folder, host.plan.config) if host.plan.config else "CONFIG"
-  return RemoteConnection(
+  connection = RemoteConnection(
    launch,
-   receive_answers,
+   receive,
    ended,
    lambda request, why: host.attempt(
     lambda core: core.request_failed(child, request, why)
@@ -9864,6 +9876,7 @@ class Supervisor:
    f"mcpagg/{host.plan.compiler}",
    config,
   )
+  return connection
  def _spawn(self, launch):
   self._digest = self._digest or data_digest(self._host.plan.tables)
   launch.env = with_identity(launch.env, self._digest, launch.name, os.environ)
@@ -10906,7 +10919,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_9dca3c77", RUNTIME, globals())
+embed("_mcpagg_8b3cca62", RUNTIME, globals())
 
 PLAN = {
     "name": "mcp",

@@ -87,8 +87,8 @@ def test_a_fault_before_any_child_is_needed_fails_its_request_alone(tmp_path: Pa
 
 def test_a_fault_over_what_a_child_says_fails_what_it_owes(tmp_path: Path) -> None:
     file = compiled(tmp_path, {"odd": stub_entry(tools=["sleep", "echo"]), "good": stub_entry()})
-    start = "        call = connection.calls[number]\n"
-    edited(file, start, f"{start}        if call.name == 'odd:echo': 1 / 0\n")
+    start = "            call.succeeded(connection.name)\n"
+    edited(file, start, f"            if call.name == 'odd:echo': 1 / 0\n{start}")
     with served(file) as wire:
         slow = start_call(wire, "odd:sleep", seconds=60)
         for message in (call(wire, "odd:echo"), wire.response(slow)):

@@ -42,7 +42,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize
 from moves import THOROUGH, Nobody, move, numbers, seldom
 
 from mcpagg_runtime.messages.protocol import MODERN_VERSION
-from mcpagg_runtime.modern.client import SUSPENDED_SECONDS
+from mcpagg_runtime.modern.retries import SUSPENDED_SECONDS
 from mcpagg_runtime.modern.rounds import FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS, MAXIMUM_ROUNDS
 
 
@@ -68,6 +68,7 @@ class ErasMachine(RuleBasedStateMachine):
         self.expected: Counter[Any] = Counter()
         self.expected_of: dict[str, Counter[Any]] = {name: Counter() for name in self.servers}
         self.refused: list[Question] = []
+        self.suspending: list[Call] = []  # their clients get all that one event asks at once
         self.capable = capable
         self.world.started.clear()
         self.world.started += list(self.servers)
@@ -175,13 +176,16 @@ class ErasMachine(RuleBasedStateMachine):
         call.deadline = self.world.now + SUSPENDED_SECONDS
         if call in self.order:
             self.order.remove(call)
-        self.expected[("required", key(call.raw), frozenset(call.asked))] += 1
+        self.suspending.append(call)
 
     # --- What everybody was told --------------------------------------------------------------
 
     def check(self) -> None:
         self.sound = False
         assert not self.world.stopped
+        for call in self.suspending:
+            self.expected[("required", key(call.raw), frozenset(call.asked))] += 1
+        self.suspending.clear()
         for server in self.servers.values():
             for line in self.world.received(self.world[server.name]):
                 self._told_child(server, line)

@@ -12,11 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpagg_runtime.clients.client import Client
-from mcpagg_runtime.messages.ambiguity import ambiguity
-from mcpagg_runtime.messages.jsontext import Malformed
-from mcpagg_runtime.messages.message import Message, decode, read_message
-from mcpagg_runtime.messages.reading import read_line
-from mcpagg_runtime.servers.call import Call
+from mcpagg_runtime.messages.jsontext import Malformed, decode
+from mcpagg_runtime.messages.message import Message, read_line, read_message
+from mcpagg_runtime.servers.calls import Call
 
 # --- Lines ------------------------------------------------------------------------------------
 
@@ -83,7 +81,7 @@ def test_a_request_says_what_the_json_module_reads(text: str) -> None:
         assert repr(json.loads(message.id_text)) == repr(plain(whole.last("id")))
     if type(params) is Pairs and message.method == "tools/call":
         names = [name.casefold() for name, _ in params].count("name")
-        assert bool(ambiguity(message)) == (names > 1)
+        assert bool(message.ambiguity) == (names > 1)
         places = [at for at, (name, _) in enumerate(params) if name == "name"]
         if places:
             asked = Call(Client("spec"), message, "", ("name",), "t")

@@ -41,7 +41,7 @@ from router_model import (
 
 from mcpagg_runtime.clients.client import Client
 from mcpagg_runtime.servers.attribution import LATE_SECONDS
-from mcpagg_runtime.servers.call import LONGEST_TIMES
+from mcpagg_runtime.servers.calls import LONGEST_TIMES
 from mcpagg_runtime.servers.lifecycle import MAXIMUM_FAILURES
 from mcpagg_runtime.servers.lists import PATIENCE_SECONDS, SETTLE_SECONDS
 

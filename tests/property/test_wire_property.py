@@ -13,8 +13,8 @@ from core import World
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from mcpagg_runtime.messages.jsontext import Malformed, parse
-from mcpagg_runtime.messages.message import Lines, decode, read_message
+from mcpagg_runtime.messages.jsontext import Malformed, decode, parse
+from mcpagg_runtime.messages.message import Lines, read_message
 from mcpagg_runtime.start.values import quote
 
 # --- Texts ------------------------------------------------------------------------------------

@@ -27,7 +27,8 @@ from mcpagg_runtime.messages.protocol import (
     SERVER_KEY,
     VERSION_KEY,
 )
-from mcpagg_runtime.modern.results import completed, legacy_result
+from mcpagg_runtime.modern.child import legacy_result
+from mcpagg_runtime.modern.client import completed
 
 SIGNED: Json = {"_meta": {SERVER_KEY: {"name": "test", "version": "1"}}}
 COMPLETE: Json = {"resultType": "complete"}
@@ -350,31 +351,33 @@ def test_what_has_no_output_schema_is_not_wrapped(text: str) -> None:
 )
 def test_a_result_says_all_that_this_revision_wants(method: str, text: str, more: Json) -> None:
     value = json.loads(text)
-    assert json.loads(completed(Text(text), PLAN, method).text) == {**value, **more, **SIGNED}
+    assert json.loads(completed(Text(text), PLAN.info, method).text) == {**value, **more, **SIGNED}
 
 
 def test_a_completed_result_asks_nothing_of_parsers_that_ignore_case() -> None:
     text = '{"resultType":"complete","ResultType":"input_required","InputRequests":{"1":{}}}'
-    answer = completed(Text(text), PLAN, "tools/call").value
+    answer = completed(Text(text), PLAN.info, "tools/call").value
     assert answer == {"resultType": "complete", "content": [], **SIGNED}
 
 
 def test_a_completed_result_keeps_its_text() -> None:
-    answer = completed(Text('{"content":[],"n":1.0,"e":1e999,"s":"\\ud800"}'), PLAN, "tools/call")
+    answer = completed(
+        Text('{"content":[],"n":1.0,"e":1e999,"s":"\\ud800"}'), PLAN.info, "tools/call"
+    )
     assert answer.text.startswith('{"content":[],"n":1.0,"e":1e999,"s":"\\ud800",')
 
 
 @pytest.mark.parametrize("meta", ['{"v":1.0}', "{}", "null", "5"])
 def test_a_result_says_which_server_it_is_from(meta: str) -> None:
     kept = json.loads(meta) if meta.startswith("{") else {}
-    answer = completed(Text(f'{{"_meta":{meta}}}'), PLAN, "prompts/get")
+    answer = completed(Text(f'{{"_meta":{meta}}}'), PLAN.info, "prompts/get")
     signature = json.loads(answer.text)["_meta"]
     assert signature == {**kept, **SIGNED["_meta"]}
 
 
 def test_a_result_that_says_so_already_stays() -> None:
     text = f'{{ "_meta": {{"{SERVER_KEY}": 5}}, "resultType": "complete" }}'
-    assert completed(Text(text), PLAN, "prompts/get").text == text
+    assert completed(Text(text), PLAN.info, "prompts/get").text == text
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from mcpagg_runtime.messages.message import Fragment, Message
-from mcpagg_runtime.messages.reading import answered, read_line
+from mcpagg_runtime.messages.message import Fragment, Message, read_line
 
 ANSWER = '{"jsonrpc":"2.0","id":7,"result":{"n":1}}'
 OTHER = '{"jsonrpc":"2.0","id":8,"result":{}}'
@@ -112,7 +111,7 @@ def test_an_answer_without_an_id_is_to_the_request_that_its_line_answers(
     line: str, answers: list[int]
 ) -> None:
     found, _ = read_line(line.encode(), request=9)
-    assert answered(found) == answers
+    assert [one.number for one in found if one.id is not None and not one.method] == answers
 
 
 @pytest.mark.parametrize(

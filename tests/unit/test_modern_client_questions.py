@@ -24,8 +24,8 @@ from core import (
 from modern_clients import ACCEPTED, DENIED, FORM, SIGNED, Scene, complete, modern_call
 
 from mcpagg_runtime.messages.protocol import CAPABILITIES_KEY
-from mcpagg_runtime.modern import client as modern_client
-from mcpagg_runtime.modern.client import SUSPENDED_SECONDS
+from mcpagg_runtime.modern import retries
+from mcpagg_runtime.modern.retries import SUSPENDED_SECONDS
 
 ASKED: Json = {**FORM, "message": "[a] m", **by("a")}
 
@@ -190,6 +190,24 @@ def test_who_takes_a_call_up_may_be_able_to_do_something_else() -> None:
     scene.end(2)
 
 
+def test_who_resumes_a_call_is_asked_no_more_than_what_that_request_declares() -> None:
+    scene = Scene()
+    asked = scene.asked("q")
+    scene.world.say(scene.a, request("r", "elicitation/create", FORM), request("s", "roots/list"))
+    again = retried(2, scene.message, asked, {"1": ACCEPTED})
+    again["params"]["_meta"][CAPABILITIES_KEY] = {"roots": {}}
+    scene.world.say(scene.client, again)
+    assert scene.got() == [
+        result("q", ACCEPTED),
+        failure("r", -32601, "Method not found: elicitation/create"),
+    ]
+    [rest] = scene.received()
+    assert [r["method"] for r in rest["result"]["inputRequests"].values()] == ["roots/list"]
+    scene.world.say(scene.client, retried(3, again, rest, {"3": {"roots": []}}))
+    assert scene.got() == [result("s", {"roots": []})]
+    scene.end(3)
+
+
 def test_a_client_is_not_asked_what_it_cannot_do() -> None:
     scene = Scene(enveloped(call(1, "a:t"), ROOTS))
     scene.world.say(scene.a, request("q", "elicitation/create", FORM))
@@ -223,18 +241,19 @@ def test_roots_that_are_wanted_outside_calls_are_asked_for_at_the_next_one() -> 
     scene = Scene()
     scene.end(1)
     scene.got(), scene.received()
-    scene.world.say(scene.a, request("old", "roots/list"), request("q", "roots/list"))
+    for number in ("old", "q", "r"):
+        scene.world.say(scene.a, request(number, "roots/list"))
     scene.world.say(scene.a, cancelled("old"))
     assert scene.got() == []
-    scene.world.say(scene.client, enveloped(call(2, "a:t"), ASKABLE))
+    message = enveloped(call(2, "a:t"), ASKABLE)
+    scene.world.say(scene.client, message)
     [suspended] = scene.received()
-    assert [r["method"] for r in suspended["result"]["inputRequests"].values()] == ["roots/list"]
+    asked = suspended["result"]["inputRequests"]
+    assert [one["method"] for one in asked.values()] == ["roots/list", "roots/list"]
     [sent] = scene.got()
-    again = enveloped(call(3, "a:t"), ASKABLE)
-    again["params"]["requestState"] = suspended["result"]["requestState"]
-    again["params"]["inputResponses"] = {"1": {"roots": []}}
-    scene.world.say(scene.client, again)
-    assert scene.got() == [result("q", {"roots": []})]
+    roots: Json = {"roots": []}
+    scene.world.say(scene.client, retried(3, message, suspended, dict.fromkeys(asked, roots)))
+    assert scene.got() == [result("q", roots), result("r", roots)]
     scene.world.say(scene.a, result(sent["id"], {"content": []}))
     assert scene.received() == [complete(3, content=[])]
 
@@ -285,7 +304,7 @@ def test_a_client_that_never_comes_back_is_forgotten() -> None:
 
 
 def test_only_so_many_calls_are_suspended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(modern_client, "MAXIMUM_SUSPENDED", 1)
+    monkeypatch.setattr(retries, "MAXIMUM_SUSPENDED", 1)
     scene = Scene()
     asked = scene.asked()
     scene.world.say(scene.client, modern_call(9, "a:u"))
@@ -371,6 +390,25 @@ def test_a_question_is_asked_by_the_other_call_when_the_one_that_carried_it_ends
     scene.take_up(4, again, {number: ACCEPTED})
     assert scene.got() == [result("q", ACCEPTED)]
     scene.end(4)
+
+
+def test_what_one_event_asks_a_call_is_asked_at_once() -> None:
+    scene = Scene()
+    other = modern_call(2, "a:u")
+    scene.world.say(scene.client, other)
+    [sent] = scene.got()
+    for question in ("q", "r", "s"):  # the younger one carries the first and the third
+        scene.world.say(scene.a, request(question, "elicitation/create", FORM))
+    younger, older = scene.received()
+    scene.take_up(3, older, {"1": ACCEPTED})
+    assert scene.got() == [result("r", ACCEPTED)]
+    scene.world.say(scene.a, result(sent["id"], {"content": []}))
+    scene.world.say(scene.client, retried(4, other, younger, {}))
+    ended, again = scene.received()
+    assert (ended["id"], again["id"]) == (4, 3)
+    scene.take_up(5, again, dict.fromkeys(again["result"]["inputRequests"], ACCEPTED))
+    assert scene.got() == [result("q", ACCEPTED), result("s", ACCEPTED)]
+    scene.end(5)
 
 
 def test_roots_are_those_of_any_call() -> None:

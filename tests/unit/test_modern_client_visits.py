@@ -22,7 +22,7 @@ from core import (
 from modern_clients import ACCEPTED, DENIED, Scene, complete, listen, modern_call
 
 from mcpagg_runtime.messages.protocol import CAPABILITIES_KEY, LEVEL_KEY, MODERN_VERSION
-from mcpagg_runtime.modern.client import SUSPENDED_SECONDS
+from mcpagg_runtime.modern.retries import SUSPENDED_SECONDS
 
 # --- Visits ---------------------------------------------------------------------------------
 

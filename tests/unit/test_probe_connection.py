@@ -41,7 +41,7 @@ class Scripted:
     answers: tuple[bytes, ...] = ()
 
     def __init__(
-        self, launch: Launch, hear: Callable[[bytes], None], ended: Callable[[str, str], None]
+        self, launch: Launch, hear: Callable[..., None], ended: Callable[[str, str], None]
     ) -> None:
         self.hear = hear
         self.ended = ended
@@ -52,7 +52,7 @@ class Scripted:
         self.sent.append(json.loads(message.line()))
         if self.sent[-1].get("method") == "m":
             for answer in self.answers:
-                self.hear(answer)
+                self.hear(self, answer)
 
     def read_to_end(self) -> None:
         """Nothing comes by itself."""
@@ -84,7 +84,7 @@ def asked(
 
 def test_what_it_wrote_to_stdout_before_it_ended_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     ask, _, process = asked(monkeypatch)
-    process.hear(b"Usage: you need a token")
+    process.hear(process, b"Usage: you need a token")
     process.ended("exited with status 0", "")
     with pytest.raises(ServerFault, match=r"m; it wrote something else .* stdout: .Usage"):
         ask()

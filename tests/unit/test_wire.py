@@ -10,6 +10,7 @@ from mcpagg_runtime.messages import message as lines_of
 from mcpagg_runtime.messages.jsontext import (
     Malformed,
     NotAnObject,
+    decode,
     elements,
     parse,
     place_of,
@@ -17,7 +18,6 @@ from mcpagg_runtime.messages.jsontext import (
 )
 from mcpagg_runtime.messages.message import (
     Lines,
-    decode,
     error,
     failure,
     notification,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.clients.client import ModernRequest
 from mcpagg_runtime.lists.catalogue import KINDS, SKILLS, Catalogue
-from mcpagg_runtime.messages.jsontext import Malformed, obj, parse
-from mcpagg_runtime.messages.message import decode, error, failure, read_message, result
+from mcpagg_runtime.messages.jsontext import Malformed, decode, obj, parse
+from mcpagg_runtime.messages.message import error, failure, read_message, result
 from mcpagg_runtime.messages.protocol import (
     APART,
     INITIALIZED,

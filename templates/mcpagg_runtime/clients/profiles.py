@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.clients.answers import Answers
-from mcpagg_runtime.messages.jsontext import Malformed, members, parse
-from mcpagg_runtime.messages.message import decode, read_message
+from mcpagg_runtime.messages.jsontext import Malformed, decode, members, parse
+from mcpagg_runtime.messages.message import read_message
 from mcpagg_runtime.messages.protocol import INFO_KEY
 from mcpagg_runtime.plan.face import of_servers
 

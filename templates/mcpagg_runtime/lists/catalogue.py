@@ -151,6 +151,7 @@ class Catalogue:
             self._rows.setdefault(server, {})[exposed] = row
         self._recorded: dict[str, list[Item]] = {}
         self._names: dict[str, Item] = {}
+        self._own: dict[tuple[str, str], Item] = {}
 
     def texts(self, client: Client, expose: Rewrite | None = None) -> list[str]:
         """Return the JSON texts of the items that a client gets, in the form of its era.
@@ -251,7 +252,14 @@ class Catalogue:
         """Serve `items` for a child from now on."""
         self.live[server] = items
         self.version += 1
-        self._names = {}
+        self._names, self._own = {}, {}
+
+    def own(self, server: str, original: str) -> Item | None:
+        """Return the item that a child serves under a name, or URI, of its own."""
+        if not self._own:
+            items = [item for name in self.servers for item in self.served(name)]
+            self._own = {(item.server, item.original): item for item in reversed(items)}
+        return self._own.get((server, original))
 
     def find(self, name: str) -> Item | None:
         """Return the item with this name, in any spelling, also of a child that is down.

@@ -18,7 +18,7 @@ from mcpagg_runtime.start.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from typing import Any
 
     Span = tuple[int, int]
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     """The members of an object, and their names as they stand: twice where one stands twice."""
 
 BLANK = " \t\r\n"
+_BOM = b"\xef\xbb\xbf"
 # What has more characters is a piece of its own in what is sent: to copy it costs more.
 LARGE = 1 << 18
 BEYOND_DEPTH = "it nests too deep"
@@ -38,6 +39,18 @@ class Malformed(ValueError):
 
 class NotAnObject(Malformed):
     """Raised for a text that is JSON, but no object."""
+
+
+def decode(line: bytes) -> str:
+    """Return the text of a line, "" for a blank one; one leading BOM and one trailing CR go.
+
+    Raises:
+        Malformed: it is not UTF-8.
+    """
+    try:
+        return line.removeprefix(_BOM).decode("utf-8").strip(BLANK)
+    except UnicodeDecodeError as problem:
+        raise Malformed(f"not UTF-8 at byte {problem.start}") from None
 
 
 def skip(text: str, index: int) -> int:
@@ -252,13 +265,12 @@ def edited(text: str, drop: Collection[str] = (), add: Mapping[str, str] = {}) -
     return Json(text).edited(drop, add).text
 
 
-def rivals(names: Iterable[str], ours: Collection[str]) -> list[str]:
+def rivals(names: Collection[str], ours: Collection[str]) -> list[str]:
     """Return which names a parser that ignores case takes for one of ours, and are none."""
-    others = [name for name in names if name not in ours]
-    if not others:
-        return others
-    folded = [*map(str.casefold, ours)]
-    return [name for name in others if name.casefold() in folded]
+    others, folded = set(names).difference(ours), set(map(str.casefold, ours))
+    if folded.isdisjoint(map(str.casefold, others)):
+        return []
+    return [name for name in names if name in others and name.casefold() in folded]
 
 
 def spliced(text: str, changes: list[tuple[Span, str]]) -> str:
@@ -378,7 +390,7 @@ class Json:
         """
         known = self._names()
         parts: list[Any] = []
-        if any(name in known for name in (*drop, *add)):
+        if not {*drop, *add}.isdisjoint(known):
             found, _ = self._members()
             shift = self._start - self._base
             kept = {
@@ -410,6 +422,11 @@ class Json:
         take the last one.
         """
         return self.edited(rivals(self._names(), {*add, *guarded}), add)
+
+    def reduced(self, member: str, drop: Collection[str]) -> Json:
+        """Return the object without some members of a member, and without that if none is left."""
+        kept = edited(self.part(member), drop)
+        return self.edited((member,)) if kept == "{}" else self.edited(add={member: kept})
 
     def _names(self) -> Collection[str]:
         """Return the names of the members of the object."""

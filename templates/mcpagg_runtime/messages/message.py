@@ -11,19 +11,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.messages.jsontext import (
-    BLANK,
     LARGE,
     UNREAD,
     Json,
     Malformed,
     NotAnObject,
+    decode,
     elements,
     obj,
     parse,
     read_members,
+    rivals,
     skip,
 )
-from mcpagg_runtime.messages.protocol import CAPABILITIES_KEY, VERSION_KEY
+from mcpagg_runtime.messages.protocol import (
+    CAPABILITIES_KEY,
+    ENVELOPE,
+    METHODS,
+    OTHER,
+    VERSION_KEY,
+)
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
@@ -45,8 +52,10 @@ DEPTH_MARGIN = 100
 # looked for by whoever wants them: that takes less than to note them all.
 NOTED = 1 << 13
 
-_BOM = b"\xef\xbb\xbf"
 _PRINTED = ("params", "result", "error")
+# What a request must not name twice, see `Message.ambiguity`.
+_OF_META = ("progressToken", *ENVELOPE)
+_OF_REFERENCE = ("type", "name", "uri")
 
 
 class Message:
@@ -159,6 +168,32 @@ class Message:
         return "it is a request and an answer at once" if is_answer else ""
 
     @property
+    def ambiguity(self) -> str:
+        """What a request names more than once of what it is for, "" for nothing.
+
+        What an object means that has a name twice is not defined (RFC 8259, section 4): a server
+        may read another one of the two than the proxy has checked and replaced. Some ignore case,
+        too: they would take the progress token, or the envelope, of somebody else's call from a
+        second spelling.
+        """
+        member, params = METHODS.get(self.method or "", OTHER).member, self.params
+        meta = params.get("_meta")
+        twice = rivals(params, ("_meta",))
+        twice += rivals(meta, _OF_META) if type(meta) is dict else []
+        if twice:
+            return f"{twice[0]} in params is another member's name, but for its case"
+        if not member or not params:
+            return ""
+        given = self.members["params"]
+        if given.stands_twice(member):
+            return f"{member} stands more than once in params"
+        if member == "ref" and type(params.get("ref")) is dict:
+            reference = Json(given.part("ref"))
+            twice = [name for name in _OF_REFERENCE if reference.stands_twice(name)]
+            return f"{twice[0]} stands more than once in params" if twice else ""
+        return ""
+
+    @property
     def code(self) -> int | None:
         """The code of an error response, None if it has none that is an integer."""
         problem = self.value("error")
@@ -248,18 +283,6 @@ def id_text(identifier: Id) -> str:
 # Reading
 
 
-def decode(line: bytes) -> str:
-    """Return the text of a line, "" for a blank one; one leading BOM and one trailing CR go.
-
-    Raises:
-        Malformed: it is not UTF-8.
-    """
-    try:
-        return line.removeprefix(_BOM).decode("utf-8").strip(BLANK)
-    except UnicodeDecodeError as problem:
-        raise Malformed(f"not UTF-8 at byte {problem.start}") from None
-
-
 def read_message(text: str, line: bytes = b"", margin: int = -1) -> Message:
     """Read one message from its text; `line` is that in ASCII, where it has nothing else.
 
@@ -322,6 +345,35 @@ def _message(text: str) -> Message | Malformed:
         return read_message(text)
     except Malformed as problem:
         return problem
+
+
+def read_line(
+    line: bytes, redact: Callable[[str], str] = str, request: int = 0
+) -> tuple[list[Message | Fragment], str]:
+    """Return what a line of a server holds, and what is odd about it, "" for nothing.
+
+    A blank line holds nothing, a line of other words neither; a batch holds its messages. What
+    contradicts itself is handed on as fragments, which end what it may be the answer to. `redact`
+    hides secrets in what is quoted of the line, before that is cut: the beginning of a secret would
+    not be recognised. `request` is the id of the request that the line came in answer to, 0 if
+    that is not known: an answer without an id is to that one.
+    """
+    found: list[Message | Fragment] = []
+    oddity = ""
+    try:
+        text = decode(line)
+        message = read_message(text, line if len(text) == len(line) else b"")
+        if not message.contradiction:
+            found.append(message)
+    except Malformed:
+        pass
+    if found and not request:
+        return found, oddity
+    from mcpagg_runtime.messages.odd_lines import identified, odd_line  # few servers need it
+
+    if not found:
+        found, oddity = odd_line(line, redact)
+    return ([identified(one, request) for one in found] if request else found), oddity
 
 
 # Composing

@@ -6,9 +6,9 @@ the child asks by a result. https://modelcontextprotocol.io/specification/2026-0
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.clients.clients import able
 from mcpagg_runtime.lists.catalogue import wraps_output
 from mcpagg_runtime.messages.jsontext import Json, edited, obj
 from mcpagg_runtime.messages.message import (
@@ -36,7 +36,6 @@ from mcpagg_runtime.messages.protocol import (
     SUBSCRIPTION_KEY,
     VERSION_KEY,
 )
-from mcpagg_runtime.modern.results import MODERN_MEMBERS, without_meta
 from mcpagg_runtime.modern.rounds import Rounds
 from mcpagg_runtime.modern.subscriptions import Streams
 from mcpagg_runtime.servers.effects import FOREVER
@@ -50,9 +49,11 @@ if TYPE_CHECKING:
     from mcpagg_runtime.clients.client import Client
     from mcpagg_runtime.clients.speakers import Speakers
     from mcpagg_runtime.messages.message import Message
-    from mcpagg_runtime.servers.call import Call
+    from mcpagg_runtime.servers.calls import Call
     from mcpagg_runtime.servers.connection import Connection
 
+# What only this revision's results have.
+MODERN_MEMBERS = ("resultType", "ttlMs", "cacheScope")
 # Notifications of clients that this revision has not.
 LEGACY_NOTIFICATIONS = frozenset({PROGRESS, ROOTS_CHANGED})
 
@@ -65,39 +66,37 @@ class ModernChildPort:
         connection: Connection,
         about: str,
         speakers: Speakers,
-        ask: Callable[[Client, Message], None] = lambda client, message: None,
         tool: Callable[[str], str] = lambda name: "",
     ) -> None:
         """`about` says who the proxy is, for clients that do not say who they are.
 
-        `ask` takes what the child asks in a client's call, `tool` gives the JSON text of one of its
-        tools, or "".
+        `tool` gives the JSON text of one of the child's tools, or "".
         """
         self.connection = connection
+        self.events = connection.events
         self._about = about
-        self.ask_client = ask
         self._tool = tool
         self._speakers = speakers
         self._effects = connection.effects
-        self._send = self._effects.sender(connection.child)
+        self._send = partial(connection.effects.send, connection.child)
         self._asking, self._info = "{}", ""
         """What the proxy says of itself in its own requests."""
         self._declared: Any = None
         """The capabilities that the child declares."""
         self._level = ""
         self._unasked = AnsweredNotifications()
-        self.in_flight: dict[int, Rounds | None] = {}
-        """What the child is to answer: {id: the call in rounds, None for all else}."""
+        self.in_flight: dict[int, Callable[[Message], None]] = {}
+        """{id of a request that the child is to answer: what takes the answer}."""
         self.rounds: dict[int, Rounds] = {}
-        """{id of the call: its rounds}."""
-        self._streams = Streams(connection, self._own, self.say)
+        """{id of a call: its rounds}."""
+        self._streams = Streams(connection, self._own)
 
     @property
     def is_idle(self) -> bool:
-        """Whether all requests of the router have ended."""
+        """Whether all requests have ended."""
         return not (self.in_flight or self.rounds)
 
-    # From the router to the child
+    # From the core to the child
 
     def compose(self, call: Call) -> Message | None:
         """Return the request that a call is to the child: with an envelope that says who asks."""
@@ -108,21 +107,18 @@ class ModernChildPort:
         if call.method == "resources/unsubscribe":
             self._streams.unsubscribe(number, call.original)
             return None
-        if client.is_modern:
-            self.in_flight[number] = None
-            if client.info and not (client.extensions or call.token or call.is_ambiguous):
-                return call.request()
+        if client.is_modern and client.info and not (client.extensions or call.is_ambiguous):
+            self.in_flight[number] = self._pass
+            return call.request()
         extra = call.extra()
         if call.token:
             extra = {**extra, "progressToken": str(number)}
-        meta = envelope(able(client), client.info or self._about, client.level, extra)
-        if client.is_modern:
-            return call.request(meta)
-        # A modern client knows the schema as it is, and gets the result as it is.
-        wraps = call.method == "tools/call" and wraps_output(self._tool(call.original))
-        message = call.request(meta)
-        self.in_flight[number] = self.rounds[number] = Rounds(self, message, client, wraps)
-        return message
+        request = call.request(
+            envelope(client.able, client.info or self._about, client.level, extra)
+        )
+        is_plain = client.is_modern
+        self.in_flight[number] = self._pass if is_plain else partial(self._ended, call, request)
+        return request
 
     def introduce(self, params: str, finish: Callable[[Message], None]) -> None:
         """Ask the child who it is, for who says in `params` who it is itself."""
@@ -144,7 +140,7 @@ class ModernChildPort:
 
     def ask(self, number: int, method: str, params: str) -> None:
         """Make a request of the proxy's own."""
-        self.in_flight[number] = None
+        self.in_flight[number] = self._pass
         self._send(request(number, method, self._own(params or "{}")))
 
     def set_level(self, level: str) -> None:
@@ -199,7 +195,7 @@ class ModernChildPort:
             else:
                 self._effects.arm(one.due)
 
-    # From the child to the router
+    # From the child to the core
 
     def receive(self, message: Message | Fragment) -> None:
         """Take what the child says; it asks nothing by requests of its own."""
@@ -216,11 +212,7 @@ class ModernChildPort:
             # One of two ways in which the specification lets a server end a stream.
             self._streams.ended(minted(message.params.get("requestId")))
         else:
-            self.say(notification(message.method, _unmarked(message)))
-
-    def say(self, message: Message) -> None:
-        """Let the router have what the child says, in the form that it knows."""
-        self._effects.later(lambda: self.connection.receive(message))
+            self.events.notifies(notification(message.method, _unmarked(message)))
 
     def _unmatched(self, said: Message | Fragment) -> None:
         """End what an answer that matches no request may be to."""
@@ -231,19 +223,15 @@ class ModernChildPort:
     def _answered(self, message: Message) -> None:
         sent = message.number
         if sent in self.in_flight:
-            one = self.in_flight.pop(sent)
-            if one is None:
-                self._pass(sent, message)
-            else:
-                one.ended(message)
+            self.in_flight.pop(sent)(message)
         elif sent in self._streams:
             self._streams.ended(sent, message.raw("error") if message.is_error else "")
         elif message.is_response and sent < FIRST_ID and not self._unasked.takes(message):
             self._unmatched(message)
 
-    def _pass(self, number: int, message: Message) -> None:
+    def _pass(self, message: Message) -> None:
         """Pass on an answer to who speaks this revision: as it is, what input is required too."""
-        said = message.value("result")
+        number, said = message.number, message.value("result")
         if message.is_error:
             call = self.connection.calls.get(number)
             asking = None if call is None else call.client
@@ -251,11 +239,39 @@ class ModernChildPort:
         elif type(said) is not dict:
             message = self.failure(number, "answered with what is no result")
         elif said.get("resultType") == "input_required":
-            required = self._speakers.required_input(
-                message.members["result"], self.connection.name
-            )
-            message = result(str(number), required)
-        self.connection.receive(message)
+            name, whole = self.connection.name, message.members["result"]
+            message = result(str(number), self._speakers.required_input(whole, name))
+        self.events.answered(number, message)
+
+    def _ended(self, call: Call, sent: Message, message: Message) -> None:
+        """Take the answer to a call of who cannot retry; most require no input."""
+        answer = self.legacy_answer(call, message)
+        if answer is not None:
+            self.events.answered(call.number, answer)
+        else:
+            rounds = self.rounds[call.number] = Rounds(self, call, sent)
+            rounds.require(message.members["result"])
+
+    def legacy_answer(self, call: Call, message: Message) -> Message | None:
+        """Return the answer to a call in an older revision, None where input is required."""
+        number, said = call.number, message.json("result")
+        kind = said.value.get("resultType", "complete")
+        if message.is_error:
+            return failure(str(number), self.explained(message, call.client))
+        if type(message.value("result")) is not dict:
+            return self.failure(number, "answered with what is no result")
+        if kind == "input_required":
+            return None
+        if kind == "complete":
+            return result(str(number), legacy_result(said, self._wraps(call, said.value)))
+        shown = said.part("resultType")
+        reason = f"answered with a result of type {shown}, which cannot be passed on"
+        return self.failure(number, reason)
+
+    def _wraps(self, call: Call, value: Mapping[str, Any]) -> bool:
+        """Whether the output schema was wrapped, and the output is; see `legacy_item`."""
+        is_output = "structuredContent" in value and value.get("isError", False) is not True
+        return is_output and call.method == "tools/call" and wraps_output(self._tool(call.original))
 
     def failure(self, number: int, reason: str) -> Message:
         """Return the error for what has come to nothing; `reason` completes "Server 'x' …"."""
@@ -294,12 +310,25 @@ def envelope(asking: str, info: str, level: str = "", extra: Mapping[str, str] =
     return obj({**said, **extra})
 
 
+def legacy_result(said: Json, wraps: bool) -> Json:
+    """Return a result of this revision as one of an older one.
+
+    `wraps` says that the tool's output schema was wrapped, see `legacy_item`; its structured
+    content is then too, as is any that is no object.
+    """
+    value = said.value
+    add = {}
+    if "structuredContent" in value and (wraps or type(value["structuredContent"]) is not dict):
+        add["structuredContent"] = obj(result=said.part("structuredContent"))
+    return said.edited(MODERN_MEMBERS, add)
+
+
 def _unmarked(message: Message) -> str:
     """Return the params of a notification without the id of the stream that it came by."""
     meta = message.params.get("_meta")
     if type(meta) is not dict or SUBSCRIPTION_KEY not in meta:
         return message.raw("params")
-    return without_meta(message.json("params"), (SUBSCRIPTION_KEY,))
+    return message.json("params").reduced("_meta", (SUBSCRIPTION_KEY,)).text
 
 
 def _introduction(said: Json) -> str:

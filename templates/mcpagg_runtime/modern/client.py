@@ -1,8 +1,6 @@
 """The edge to modern clients: a request starts a call, and takes its events.
 
-What a child asks in the middle of a call suspends it: the client gets a result that says what input
-is required, and makes its request again with the answers. https://modelcontextprotocol.io/
-specification/2026-07-28/basic/patterns/mrtr
+https://modelcontextprotocol.io/specification/2026-07-28
 """
 
 from __future__ import annotations
@@ -10,9 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.clients.client import ModernRequest
-from mcpagg_runtime.lists.values import same
-from mcpagg_runtime.messages.ambiguity import ambiguity
-from mcpagg_runtime.messages.jsontext import Json, Malformed, edited, elements, obj, parse, place_of
+from mcpagg_runtime.messages.jsontext import Json, obj
 from mcpagg_runtime.messages.message import Message, error, failure, is_id, result
 from mcpagg_runtime.messages.protocol import (
     CANCELLED,
@@ -22,18 +18,16 @@ from mcpagg_runtime.messages.protocol import (
     LEGACY,
     LISTEN,
     LOG_MESSAGE,
-    METHOD_NOT_FOUND,
     METHODS,
     OTHER,
     PROGRESS,
     RESOURCE_NOT_FOUND,
-    SERVER_MARK,
+    SERVER_KEY,
     URL_ELICITATION_REQUIRED,
 )
-from mcpagg_runtime.modern.results import completed, without_meta
+from mcpagg_runtime.modern.retries import RequiredInput, SuspendedCalls
 from mcpagg_runtime.modern.subscriptions import Subscription, subscription
 from mcpagg_runtime.servers.calls import tool_not_found, tool_of_nobody
-from mcpagg_runtime.servers.effects import FOREVER
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
@@ -42,71 +36,77 @@ if TYPE_CHECKING:
     from mcpagg_runtime.clients.client import Client
     from mcpagg_runtime.routing.router import Router
 
-# How the request states start that are ours.
-STATE_MARK = "mcpagg:"
-# How long a client may take to answer, and how many calls may wait for such answers.
-SUSPENDED_SECONDS = 600.0
-MAXIMUM_SUSPENDED = 1000
+# The result of a call that has none, and of one that says nothing of its own.
+UNCACHED = {"ttlMs": "0", "cacheScope": '"private"'}
+# What is ours to say, or to see, in a result: whether it asks something, and how long it keeps.
+_OURS = ("resultType", "inputRequests", "requestState", "_meta", *UNCACHED)
+_FOLDED = frozenset(map(str.casefold, _OURS))
 
 
 class PendingCall:
     """One call of a modern client, made by one request, or by one and its retries."""
 
-    def __init__(self, port: ModernClients, asking: ModernRequest) -> None:
+    def __init__(self, edge: ModernClients, asking: ModernRequest) -> None:
         self.request = asking
-        self.state = ""
-        """The request state by which the client resumes the call, "" before it was suspended."""
-        self.deadline = FOREVER
-        """When a suspended call is given up."""
-        self._port = port
-        self._router = port.router
-        self._plan = port.router.plan
-        self._asked: dict[int, tuple[str, str]] = {}
-        """{id of a request to the client: (method, params)}, what input is required."""
-        self._outcome: Message | None = None
-        """What ended the call while it was suspended."""
+        self.router = edge.router
+        self._edge = edge
+        self._input: RequiredInput | None = None
+        """What its client is to answer, None as long as nothing was asked."""
 
     @property
     def is_known(self) -> bool:
         """Whether the router has it still."""
-        return self.request in self._router.clients
+        return self.request in self.router.clients
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its client waits for an answer."""
+        return self.request in self._edge.calls
+
+    @property
+    def input(self) -> RequiredInput:
+        """What its client is to answer."""
+        self._input = self._input or RequiredInput(self, self._edge.suspended)
+        return self._input
 
     def start(self) -> None:
         """Let the router have the call."""
         asking, message = self.request, self.request.message
         asking.deliver = self.deliver
-        if message.params.get("requestState") is not None and self._port.is_ours(message):
+        if "requestState" in message.params and self._edge.suspended.is_ours(message):
             params = message.json("params").edited(("requestState", "inputResponses"))
             message = message.changed({"params": params.text})
-        self._router.begin(asking, message)
+        self.router.begin(asking, message)
 
-    def cancel(self, params: str) -> None:
+    def suspend(self) -> None:
+        """It is answered for now; its client may resume it."""
+        self._edge.calls.pop(self.request, None)
+
+    def cancel(self, params: Json) -> None:
         """Take the call back; nothing more is said of it. `params` are those of the client."""
-        self._router.withdraw(self.request, params)
+        self.router.withdraw(self.request, params)
         self.end()
 
     def end(self) -> None:
         """Let the router forget the call, and whatever is under way of it."""
         if self.is_known:
-            self._router.disconnect(self.request)
+            self.router.disconnect(self.request)
         if self.request.identifier:  # else its client may resume it
             self.request.release()
 
     def _finish(self) -> None:
         """Let the router forget the call, which has been answered."""
-        self._router.end(self.request)
-
-    # From the router to the client
+        self.router.end(self.request)
 
     def deliver(self, message: Message) -> None:
-        """Take what the router says to the call's client."""
+        """Take an event of the call."""
         asking = self.request
         if message.method is None:
             self._ended(message)
         elif message.id_text:
-            self._require(message)
+            self.input.ask(message)
         elif message.method == CANCELLED:
-            self._asked.pop(message.params["requestId"], None)
+            self.input.asked.pop(message.params["requestId"], None)
         elif not asking.identifier:
             pass  # it is suspended
         elif message.method == PROGRESS or (message.method == LOG_MESSAGE and asking.level):
@@ -115,13 +115,14 @@ class PendingCall:
     def _ended(self, message: Message) -> None:
         asking = self.request
         if not asking.identifier:
-            self._outcome = message
+            self.input.outcome = message
             return
-        self._port.calls.pop(asking, None)
+        self._edge.calls.pop(asking, None)
         if asking.asked or asking.party is asking:
-            self._port.later(self._finish)  # what its servers have of it ends with the call
+            # What its servers have of it ends with the call.
+            self.router.effects.later(self._finish)
         else:
-            self._router.end(asking)
+            self.router.end(asking)
         said = message.members.get("result")
         if message.is_error:
             self._failed(message)
@@ -129,7 +130,7 @@ class PendingCall:
             refusal = error(INTERNAL_ERROR, "The server answered with what is no result")
             asking.connection.deliver(failure(asking.identifier, refusal))
         else:
-            answer = completed(said, self._plan, asking.message.method or "")
+            answer = completed(said, self._edge.info, asking.message.method or "")
             is_same = answer is said and message.id_text == asking.identifier
             asking.connection.deliver(message if is_same else result(asking.identifier, answer))
         if asking.identifier:  # else its client may resume it
@@ -138,7 +139,7 @@ class PendingCall:
     def _failed(self, message: Message) -> None:
         code, text = message.code, message.raw("error")
         method, params = self.request.message.method or "", self.request.message.params
-        if code == URL_ELICITATION_REQUIRED and self._requires_visits(message):
+        if code == URL_ELICITATION_REQUIRED and self.input.ask_visits(message):
             return
         if code == URL_ELICITATION_REQUIRED:
             text = Json(text).owned({"code": str(INTERNAL_ERROR)}).text
@@ -152,86 +153,6 @@ class PendingCall:
             text = error(INVALID_PARAMS, f"Unknown tool: {name}") if is_unknown else text
         self.request.connection.deliver(failure(self.request.identifier, text))
 
-    # Input that is required
-
-    def _requires_visits(self, message: Message) -> bool:
-        """Ask the client to visit the URLs that an error names; then it makes its call again."""
-        asking = self.request
-        if not _may_be_asked(asking) or not _visits_urls(asking):
-            return False
-        server, speakers = self._port.server_of(asking.message), self._router.clients.speakers
-        for number, params in enumerate(_visits(message)):
-            asked = params
-            if server:
-                asked = speakers.asked("elicitation/create", Json(params), server)
-            self._asked[-1 - number] = "elicitation/create", _modern_params(asked)
-        if self._asked:
-            self._suspend()
-        return bool(self._asked)
-
-    def _require(self, message: Message) -> None:
-        """A child asks the client something."""
-        number = message.number
-        if not _may_be_asked(self.request):
-            refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
-            refused = failure(str(number), refusal)
-            self._port.later(lambda: self._router.receive(self.request, refused))
-            return
-        self._asked[number] = message.method or "", _modern_params(message.params_text)
-        if self.request.identifier:
-            self._suspend()
-
-    def _suspend(self) -> None:
-        """Answer the call with the input that it requires; the client resumes it with that."""
-        self.state = self._port.suspended(self)
-        self.deadline = self._router.effects.arm(self._router.effects.clock() + SUSPENDED_SECONDS)
-        asked = {
-            str(number): obj(method=quote(method), params=params)
-            for number, (method, params) in self._asked.items()
-        }
-        text = obj(
-            resultType='"input_required"',
-            requestState=quote(self.state),
-            inputRequests=obj(asked),
-            _meta=self._plan.signature,
-        )
-        identifier, self.request.identifier = self.request.identifier, ""
-        self.request.connection.deliver(result(identifier, text))
-
-    def is_resumed_by(self, retry: Message) -> bool:
-        """Whether a request is the same call: same method, same params but for the answers."""
-        own = ("_meta", "requestState", "inputResponses")
-        call = self.request.message
-        first, second = ({n: v for n, v in m.params.items() if n not in own} for m in (call, retry))
-        return call.method == retry.method and same(first, second)
-
-    def resume(self, retry: ModernRequest) -> None:
-        """Go on, with the answers that the client brings."""
-        asking = self.request
-        asking.resume(retry.connection, retry.message)
-        for number, text in self._answers():
-            del self._asked[number]
-            if self.is_known:
-                self._router.receive(self.request, result(str(number), text))
-        if self._outcome is not None:
-            # It has ended, whatever is still asked: nobody waits for that any more.
-            self._asked = {}
-            outcome, self._outcome = self._outcome, None
-            self._ended(outcome)
-        elif self._asked:
-            self._suspend()
-        elif not self.is_known:
-            self._port.start(retry)
-
-    def _answers(self) -> list[tuple[int, str]]:
-        """Return what the client answers of what it was asked: (id of the request, JSON text)."""
-        params = self.request.message.json("params")
-        given = params.value.get("inputResponses")
-        if type(given) is not dict:
-            return []
-        answered = [number for number in self._asked if type(given.get(str(number))) is dict]
-        return [(number, params.part("inputResponses", str(number))) for number in answered]
-
 
 class ModernClients:
     """The calls and subscriptions of all modern clients."""
@@ -239,20 +160,16 @@ class ModernClients:
     def __init__(self, router: Router, mint: Callable[[], str]) -> None:
         """`mint` returns a text that nobody can guess."""
         self.router = router
-        self.later = router.effects.later
-        self._mint = mint
-        self._mark = f"{STATE_MARK}{mint()}:"
-        """Tells our request states from those of a child, which may be a proxy like this one."""
+        self.info = router.plan.info
         self.calls: dict[ModernRequest, PendingCall] = {}
         """Those that are to be answered."""
         self._subscriptions: dict[ModernRequest, Subscription] = {}
-        self._suspended: dict[str, PendingCall] = {}
-        """Those whose client is to answer, by request state."""
+        self.suspended = SuspendedCalls(router.effects, mint)
 
     @property
     def is_idle(self) -> bool:
         """Whether all requests have ended."""
-        return not (self.calls or self._subscriptions or self._suspended)
+        return not (self.calls or self._subscriptions) and self.suspended.is_empty
 
     def receive(self, client: Client, message: Message) -> bool:
         """Take a message of a client if it is a modern one; return whether it was."""
@@ -264,25 +181,35 @@ class ModernClients:
             return False
         first = client.starter is None
         asking = ModernRequest(client, message)
-        answer = self.router.answers.answer_modern(asking)
+        answer = None
+        if asking.fault or not METHODS.get(message.method or "", OTHER).modern:
+            answer = self.router.answers.answer_modern(asking)
+        else:
+            client.starter = asking
         if answer is not None:
             client.deliver(answer)
-        elif message.method != LISTEN and message.params.get("requestState") is None:
-            self.start(asking)
-        elif fault := ambiguity(message):
-            refusal = error(INVALID_PARAMS, fault)
-            client.deliver(failure(asking.identifier, refusal))
-        elif message.method == LISTEN:
-            self._listen(asking)
-        elif self.is_ours(message):
-            self._resume(asking)
-        elif self._knows_no_state(asking):
-            self._refuse(asking)
+        elif message.method == LISTEN or message.params.get("requestState") is not None:
+            self._receive_other(asking)
         else:
             self.start(asking)
         if first and client.starter is not None:
             self.router.want_children(client.starter)
         return True
+
+    def _receive_other(self, asking: ModernRequest) -> None:
+        """Take a request that listens, or has a state of a call that was made before."""
+        message = asking.message
+        if fault := message.ambiguity:
+            client, refusal = asking.connection, error(INVALID_PARAMS, fault)
+            client.deliver(failure(asking.identifier, refusal))
+        elif message.method == LISTEN:
+            self._listen(asking)
+        elif self.suspended.is_ours(message):
+            self._resume(asking)
+        elif self._knows_no_state(asking):
+            self._refuse(asking)
+        else:
+            self.start(asking)
 
     def start(self, asking: ModernRequest) -> None:
         """Begin a call."""
@@ -297,29 +224,15 @@ class ModernClients:
 
     # Calls that are suspended
 
-    def is_ours(self, message: Message) -> bool:
-        """Whether a request resumes a call that was suspended here."""
-        return _state_of(message).startswith(self._mark)
-
-    def suspended(self, call: PendingCall) -> str:
-        """Note that a call waits for its client; return the state by which that resumes it."""
-        self.calls.pop(call.request, None)
-        if len(self._suspended) == MAXIMUM_SUSPENDED:
-            oldest = self._suspended.pop(next(iter(self._suspended)))
-            self.later(oldest.end)
-        state = self._mark + self._mint()
-        self._suspended[state] = call
-        return state
-
     def _resume(self, retry: ModernRequest) -> None:
-        call = self._suspended.get(_state_of(retry.message))
-        if call is None or not call.is_resumed_by(retry.message):
+        required = self.suspended.take(retry.message)
+        if required is None:
             self._refuse(retry)
             return
-        del self._suspended[call.state]
-        if call.is_known:
-            self.calls[call.request] = call
-        call.resume(retry)
+        if required.call.is_known:
+            self.calls[required.call.request] = required.call
+        if not required.resume(retry):
+            self.start(retry)
 
     def _refuse(self, asking: ModernRequest) -> None:
         why = "Unknown or expired requestState, or of another call: make the request anew without"
@@ -335,18 +248,11 @@ class ModernClients:
         if row.member == "uri":
             owners = [child.name for child in self.router.resources.owners(name)]
         else:
-            server = self.server_of(message)
+            server = self.router.names.server_of(message)
             owners = [server] if server in servers else []
             if not owners:
                 return False
         return all(servers[owner].shared(asking).era == LEGACY for owner in owners)
-
-    def server_of(self, message: Message) -> str:
-        """Return the server that a call is for whose name is in a list, "" if that is not known."""
-        kind = METHODS.get(message.method or "", OTHER).kind
-        name = message.params.get("name")
-        items = self.router.names.named(kind, name) if kind and type(name) is str else []
-        return items[0].server if len(items) == 1 else ""
 
     # What ends
 
@@ -363,7 +269,9 @@ class ModernClients:
         # An id may be used again: the youngest is meant.
         call = self.calls.pop(found[-1], None)
         if call is not None:
-            call.cancel(_unenveloped(message))
+            params = message.json("params")
+            has_meta = type(params.value.get("_meta")) is dict  # some clients put an envelope there
+            call.cancel(params.reduced("_meta", ENVELOPE) if has_meta else params)
         else:
             self._subscriptions.pop(found[-1]).end()
         return True
@@ -380,14 +288,10 @@ class ModernClients:
             self._subscriptions.pop(asking).end()
 
     def tick(self, now: float) -> None:
-        """Let calls go whose client never came back, and wait no longer for subscriptions."""
+        """Do what is due at this time."""
         for subscribed in [*self._subscriptions.values()]:
             subscribed.tick(now)
-        for state, call in [*self._suspended.items()]:
-            if call.deadline <= now:
-                self._suspended.pop(state).end()
-            else:
-                self.router.effects.arm(call.deadline)
+        self.suspended.tick(now)
 
     def end_subscriptions(self) -> None:
         """Say of every subscription that it ends."""
@@ -400,45 +304,25 @@ class ModernClients:
         return any(asking.connection is client for asking in self.calls)
 
 
-def _state_of(message: Message) -> str:
-    state = message.params.get("requestState")
-    return state if type(state) is str else ""
+def completed(said: Json, info: str, method: str) -> Json:
+    """Return the result of a child, whichever revision it speaks, as one of this revision.
 
-
-def _unenveloped(notification: Message) -> str:
-    """Return the params of a notification without an envelope: some clients put one there too."""
-    params = notification.json("params")
-    if type(params.value.get("_meta")) is not dict:
-        return params.text
-    return without_meta(params, ENVELOPE)
-
-
-def _modern_params(params: str) -> str:
-    """Return the params of a child's request to a client as this revision has them.
-
-    It knows neither tasks nor ids of elicitations, and reports no progress of them: of `_meta`
-    stays which server asks.
+    What is already there stays: a child of this revision says it all itself. `info` says who the
+    proxy is, for a result that names no server.
     """
-    mark = Json(params).part("_meta", SERVER_MARK)
-    add = {"_meta": obj({SERVER_MARK: mark})} if mark else {}
-    return edited(params, drop=("_meta", "task", "elicitationId"), add=add)
-
-
-def _may_be_asked(request: ModernRequest) -> bool:
-    """Whether a client may be asked for input before the result of its request."""
-    return METHODS.get(request.message.method or "", OTHER).asks
-
-
-def _visits_urls(request: ModernRequest) -> bool:
-    """Whether the client of a request can be asked to have a URL visited."""
-    return "url" in parse(request.capabilities.get("elicitation", "{}"))
-
-
-def _visits(message: Message) -> list[str]:
-    """Return the params of the elicitations in an error that requires some, as JSON texts."""
-    text = message.raw("error")
-    try:
-        found = [*elements(text, place_of(text, ("data", "elicitations"))[0])]
-    except Malformed:
-        return []
-    return [text[start:end] for value, start, end in found if type(value) is dict]
+    value = said.value
+    add: dict[str, str] = {}
+    if value.get("resultType", "complete") == "complete":
+        if "resultType" not in value:
+            add["resultType"] = '"complete"'
+        if method == "tools/call" and "content" not in value:
+            add["content"] = "[]"
+        if METHODS.get(method, OTHER).cached:
+            add.update({name: hint for name, hint in UNCACHED.items() if name not in value})
+    meta = value.get("_meta")
+    if type(meta) is not dict:
+        add["_meta"] = obj({SERVER_KEY: info})
+    elif SERVER_KEY not in meta:
+        add["_meta"] = Json(said.part("_meta")).owned({SERVER_KEY: info}).text
+    others = [name for name in value if name not in _OURS and name.casefold() in _FOLDED]
+    return said.owned(add, _OURS) if add or others else said

@@ -10,18 +10,18 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.messages.jsontext import Json, members, obj
-from mcpagg_runtime.messages.message import failure, notification, request, result
+from mcpagg_runtime.messages.message import notification, request
 from mcpagg_runtime.messages.protocol import CANCELLED, CLIENT_METHODS
-from mcpagg_runtime.modern.results import legacy_result
 from mcpagg_runtime.servers.effects import FOREVER
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
-    from mcpagg_runtime.clients.client import Client
     from mcpagg_runtime.messages.message import Message
     from mcpagg_runtime.modern.child import ModernChildPort
+    from mcpagg_runtime.servers.calls import Call
 
 # As many as the TypeScript SDK makes; then the call fails.
 MAXIMUM_ROUNDS = 8
@@ -31,46 +31,35 @@ LONGEST_WAIT_SECONDS = 0.25
 
 
 class Rounds:
-    """One call of a legacy client, on its way through rounds."""
+    """One call of a legacy client that has required input, on its way through rounds."""
 
     __slots__ = (
         "_answers",
-        "_effects",
-        "_method",
         "_params",
         "_port",
         "_state",
-        "client",
+        "call",
         "due",
         "number",
         "questions",
         "round",
         "sent",
-        "wraps",
     )
 
-    def __init__(
-        self, port: ModernChildPort, message: Message, client: Client, wraps: bool
-    ) -> None:
-        """`message` is its first request.
-
-        `wraps` says whether the output schema of the tool was wrapped, see `legacy_item`.
-        """
+    def __init__(self, port: ModernChildPort, call: Call, first: Message) -> None:
+        """`first` is the request of the first round, which has been answered."""
         self._port = port
-        self._effects = port.connection.effects
-        self.number = message.number
+        self.call = call
+        self.number = call.number
         """The id that the call has."""
-        self.sent = self.number
+        self.sent = 0
         """That of the request of this round, 0 while it is the client's turn."""
-        self._method = message.method or ""
-        self.client = client
         self.round = 1
         self.questions: dict[str, tuple[str, str]] = {}
         """{id: (key in the result, method)} of requests to the client that are not answered yet."""
-        self.wraps = wraps
         self.due = FOREVER
         """When it is made again."""
-        self._params = message.json("params")
+        self._params = first.json("params")
         self._answers: dict[str, str] = {}
         """{key: JSON text} of what the client has answered in this round."""
         self._state = ""
@@ -79,42 +68,37 @@ class Rounds:
     def again(self) -> None:
         """Make the request once more, with what has been answered."""
         self.sent, self.due = self._port.connection.mint(), FOREVER
-        self._port.in_flight[self.sent] = self
+        self._port.in_flight[self.sent] = self._ended
         add = {}
         if self._answers:
             add["inputResponses"] = obj(self._answers)
         if self._state:
             add["requestState"] = self._state
         params = self._params.edited(add=add).text
-        self._port.connection.transmit(request(self.sent, self._method, params))
+        self._port.connection.transmit(request(self.sent, self.call.method, params))
 
     # What the child says
 
-    def ended(self, message: Message) -> None:
+    def _ended(self, message: Message) -> None:
         """The child has answered this round."""
-        number, said = str(self.number), message.json("result")
-        kind = said.value.get("resultType", "complete")
-        if message.is_error:
-            self._end(failure(number, self._port.explained(message, self.client)))
-        elif type(message.value("result")) is not dict:
-            self._fail("answered with what is no result")
-        elif kind == "input_required":
-            self._require(said)
-        elif kind == "complete":
-            wraps = self.wraps and said.value.get("isError", False) is not True
-            self._end(result(number, legacy_result(said, wraps)))
+        answer = self._port.legacy_answer(self.call, message)
+        if answer is None:
+            self.require(message.members["result"])
         else:
-            shown = said.part("resultType")
-            self._fail(f"answered with a result of type {shown}, which cannot be passed on")
+            self._end(answer)
 
-    def _end(self, message: Message) -> None:
+    def _end(self, answer: Message) -> None:
         del self._port.rounds[self.number]
-        self._port.say(message)
+        self._later(partial(self._port.events.answered, self.number, answer))
+
+    def _later(self, work: Callable[[], None]) -> None:
+        """Do something behind what is under way: a client's answer, for instance."""
+        self._port.connection.effects.later(work)
 
     def _fail(self, reason: str) -> None:
         self._end(self._port.failure(self.number, reason))
 
-    def _require(self, required: Json) -> None:
+    def require(self, required: Json) -> None:
         """Ask the client what the child requires, or wait a moment where that is nothing."""
         self.round += 1
         self.sent = 0
@@ -124,20 +108,21 @@ class Rounds:
             self._fail(f"asked for more than {MAXIMUM_ROUNDS} rounds of input")
             return
         if not required.value.get("inputRequests"):
+            effects = self._port.connection.effects
             wait = min(FIRST_WAIT_SECONDS * 2.0 ** (self.round - 2), LONGEST_WAIT_SECONDS)
-            self.due = self._effects.arm(self._effects.clock() + wait)
+            self.due = effects.arm(effects.clock() + wait)
             return
         questions = self._questions_in(required)
         if questions is None:
             self._fail("requires input of a kind that cannot be asked for")
             return
         for question in questions:
-            self._effects.later(partial(self._ask, question))
+            self._later(partial(self._ask, question))
 
     def _ask(self, question: Message) -> None:
         """Ask the client something, unless it has refused something else by then."""
         if question.id in self.questions:
-            self._port.ask_client(self.client, question)
+            self._port.events.asks(self.call.client, question)
 
     def _questions_in(self, required: Json) -> list[Message] | None:
         """Return what input is required as requests to the client, None if that cannot be asked."""
@@ -171,7 +156,8 @@ class Rounds:
     def take_back(self) -> None:
         """Take back from the client what it was asked."""
         for question in self.questions:
-            self._port.say(notification(CANCELLED, obj(requestId=quote(question))))
+            gone = notification(CANCELLED, obj(requestId=quote(question)))
+            self._later(partial(self._port.events.notifies, gone))
         self.questions = {}
 
 

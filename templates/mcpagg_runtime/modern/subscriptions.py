@@ -5,10 +5,19 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic/utilities/subscri
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.messages.jsontext import obj, parse
-from mcpagg_runtime.messages.message import error, failure, minted, notification, request, result
+from mcpagg_runtime.messages.jsontext import Json, obj, parse
+from mcpagg_runtime.messages.message import (
+    Message,
+    error,
+    failure,
+    minted,
+    notification,
+    request,
+    result,
+)
 from mcpagg_runtime.messages.protocol import (
     ACKNOWLEDGED,
     CANCELLED,
@@ -26,7 +35,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mcpagg_runtime.clients.client import ModernRequest
-    from mcpagg_runtime.messages.message import Message
     from mcpagg_runtime.routing.router import Router
     from mcpagg_runtime.servers.connection import Connection
 
@@ -85,8 +93,11 @@ class Subscription:
         self.request.shake_hands()
         self._router.connect(self.request)
         for number, uri in [*self._unanswered.items()]:
-            asked = request(number, "resources/subscribe", obj(uri=quote(uri)))
-            self._router.receive(self.request, asked)
+            params = Json(obj(uri=quote(uri)), value={"uri": uri})
+            method = "resources/subscribe"
+            self._router.request(
+                self.request, Message({"params": params}, method, str(number), number)
+            )
         if not self._unanswered and self._held is not None:
             self._acknowledge()
 
@@ -97,7 +108,7 @@ class Subscription:
         elif message.id_text:
             refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
             answer = failure(message.id_text, refusal)
-            self._effects.later(lambda: self._router.receive(self.request, answer))
+            self._effects.later(lambda: self._router.reply(self.request, answer))
         else:
             self._tell(message)
 
@@ -118,8 +129,7 @@ class Subscription:
             return
         unanswered, self._unanswered = self._unanswered, {}
         for number in unanswered:
-            gone = notification(CANCELLED, obj(requestId=str(number)))
-            self._router.receive(self.request, gone)
+            self._router.withdraw(self.request, Json("{}"), number)
         self._acknowledge()
 
     def _acknowledge(self) -> None:
@@ -177,18 +187,13 @@ class Streams:
         self,
         connection: Connection,
         enveloped: Callable[[str], str],
-        answer: Callable[[Message], None],
     ) -> None:
-        """`enveloped` puts the proxy's own envelope into the JSON text of params.
-
-        `answer` passes the child's answers to the router.
-        """
+        """`enveloped` puts the proxy's own envelope into the JSON text of params."""
         self._connection = connection
         self._effects = connection.effects
         self._enveloped = enveloped
-        self._answer = answer
         self._open: dict[int, tuple[str, list[int]]] = {}
-        """{id: (URI, the router's requests that wait for the child to honour it)}.
+        """{id: (URI, the calls that wait for the child to honour it)}.
 
         The URI is "" for the stream of the lists, for which none waits.
         """
@@ -223,7 +228,7 @@ class Streams:
         elif waiting[0]:  # not honoured yet
             waiting[0].append(identifier)
         else:
-            self._answer(result(str(identifier), "{}"))
+            self._end(identifier)
 
     def withdraw(self, identifier: int) -> None:
         """Forget a subscription that is not honoured yet; without any its stream is of no use."""
@@ -237,7 +242,7 @@ class Streams:
         """Want no more news of a resource."""
         for stream in [s for s, (known, _) in self._open.items() if known == uri]:
             self._close(stream)
-        self._answer(result(str(identifier), "{}"))
+        self._end(identifier)
 
     def _close(self, stream: int) -> None:
         """Want no more of a stream; a subscription that waits for it is notified."""
@@ -257,7 +262,7 @@ class Streams:
         if type(uris) is list and uri in uris:
             self._open[stream] = uri, []
             for identifier in identifiers:
-                self._answer(result(str(identifier), "{}"))
+                self._end(identifier)
         else:
             self._close(stream)
 
@@ -269,4 +274,10 @@ class Streams:
         uri, identifiers = self._open.pop(stream, ("", []))
         for identifier in identifiers:
             unwatched = f"Server '{self._connection.name}' does not watch {uri}"
-            self._answer(failure(str(identifier), why or error(INTERNAL_ERROR, unwatched)))
+            self._end(identifier, why or error(INTERNAL_ERROR, unwatched))
+
+    def _end(self, identifier: int, why: str = "") -> None:
+        """Answer a call, behind what is under way; `why` is the JSON text of an error."""
+        number, events = str(identifier), self._connection.events
+        answer = failure(number, why) if why else result(number, "{}")
+        self._effects.later(partial(events.answered, identifier, answer))

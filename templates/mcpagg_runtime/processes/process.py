@@ -43,8 +43,8 @@ TERMINATE = 15  # by number, see KILL
 class Process:
     """A process of a child that runs.
 
-    `on_lines` gets the lines of its stdout, as many as come at once. `on_end` gets why the process
-    has ended and the end of its stderr, once.
+    `on_lines` gets this process and lines of its stdout, as many as come at once. `on_end` gets why
+    it has ended and the end of its stderr, once.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class Process:
                 enlarge_pipe(self._stdout)
             was_large = lines.size > RETURNED_BYTES
             self._is_passing_on = True
-            self.on_lines(*lines.feed(data))
+            self.on_lines(self, *lines.feed(data))
             self._is_passing_on = False
             del data  # see `_chunks`
             if was_large and lines.size <= RETURNED_BYTES:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.messages.message import Message, notification
+from mcpagg_runtime.messages.message import Message, notification, read_line
 from mcpagg_runtime.messages.protocol import INITIALIZED
-from mcpagg_runtime.messages.reading import read_line
 from mcpagg_runtime.remote.faults import RemoteFault
 from mcpagg_runtime.remote.responses import Transfer
 

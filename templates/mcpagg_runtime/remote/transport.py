@@ -19,10 +19,11 @@ from mcpagg_runtime.remote.sse import SseSession
 from mcpagg_runtime.remote.streamable import StreamableSession
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
     from mcpagg_runtime.launch.launch import Launch
+    from mcpagg_runtime.messages.message import Fragment
 
 # How long a cancellation waits until the request that it cancels was sent.
 SENDING_SECONDS = 10.0
@@ -70,7 +71,7 @@ class RemoteConnection:
     def __init__(
         self,
         launch: Launch,
-        on_line: Callable[[bytes, int], list[int]],
+        on_line: Callable[[bytes, int], Iterable[Message | Fragment]],
         on_end: Callable[[str, str], None],
         on_request_failed: Callable[[int, str], None],
         on_session_renewed: Callable[[], None] = lambda: None,
@@ -80,7 +81,7 @@ class RemoteConnection:
     ) -> None:
         """`on_line` takes a line of the server and the id of the request by whose response it came.
 
-        It returns the ids of the requests that the line answers. `tool` returns the JSON text of a
+        It returns what it has read in it. `tool` returns the JSON text of a
         tool, or "". `config` is the path of the config, which the command for a login names.
 
         Raises:
@@ -220,10 +221,12 @@ class RemoteConnection:
             self.on_session_renewed()
         if self._handshake.takes(line, transfer):
             return
-        for number in self._on_line(line, transfer.number):
+        for message in self._on_line(line, transfer.number):
+            if message.method or message.id is None:
+                continue
             self._has_answered = True
             with self._lock:
-                answered = self._transfers.get(number)
+                answered = self._transfers.get(message.number)
             if answered is not None:
                 answered.answered = True
                 answered.done.set()

@@ -6,14 +6,15 @@ as actions, in order; see Effects.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.messages.jsontext import Malformed
 from mcpagg_runtime.messages.message import failure, read_messages
 from mcpagg_runtime.messages.protocol import BATCH_VERSION, MODERN
-from mcpagg_runtime.routing.router import Router
-from mcpagg_runtime.routing.routing import Dispatch
-from mcpagg_runtime.servers.effects import Effects
+from mcpagg_runtime.routing.legacy import LegacyClients
+from mcpagg_runtime.routing.router import Dispatch, Router
+from mcpagg_runtime.servers.effects import SEND, Effects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from mcpagg_runtime.clients.client import Client
     from mcpagg_runtime.messages.message import Message
     from mcpagg_runtime.modern.client import ModernClients
-    from mcpagg_runtime.routing.routing import Dispatching
+    from mcpagg_runtime.routing.router import Dispatching
     from mcpagg_runtime.servers.child import Child
     from mcpagg_runtime.servers.connection import Received
     from mcpagg_runtime.servers.effects import Action
@@ -39,10 +40,9 @@ class Core:
         dispatching: Dispatching = Dispatch,
     ) -> None:
         """`clock` gives seconds that never run backwards, `mint` a text that nobody can guess."""
-        self.effects = Effects(clock, self._admit)
-        self.taken = self.effects.taken
-        """Returns what is to be done about the events since this was last asked."""
+        self.effects = Effects(clock)
         self.router = Router(answers, self.effects, dispatching)
+        self._legacy = LegacyClients(self.router)
         self.children = self.router.children
         self._mint = mint
         self.modern: ModernClients | None = None
@@ -53,14 +53,22 @@ class Core:
         """No deadline is due before this time; `tick` wants to be called then."""
         return self.effects.alarm
 
-    def _admit(self) -> None:
-        self.router.admit()
+    def taken(self) -> list[Action]:
+        """Return what is to be done about the events since this was last asked."""
+        effects = self.effects
+        if effects.left:
+            effects.settle()
+        if effects.starts_due:
+            effects.starts_due = False
+            self.router.admit()
+        actions, effects.actions, effects.is_urgent = effects.actions, [], False
+        return actions
 
     # Clients
 
     def connect(self, client: Client) -> list[Action]:
         """Take on a client, which may have shaken hands already."""
-        client.deliver = self.effects.sender(client)
+        client.deliver = lambda message: self.effects.actions.append((SEND, client, message))
         self.router.connect(client)
         return self.taken()
 
@@ -111,7 +119,7 @@ class Core:
                 self.modern = ModernClients(self.router, self._mint)
             is_taken = self.modern is not None and self.modern.receive(client, message)
         if not is_taken:
-            self.router.receive(client, message)
+            self._legacy.receive(client, message)
         if self.effects.left:
             self.effects.settle()
 
@@ -145,13 +153,10 @@ class Core:
         if child.era == MODERN:
             from mcpagg_runtime.modern.child import ModernChildPort
 
-            port = ModernChildPort(
-                child.connection,
-                self.router.plan.whole.info,
-                self.router.clients.speakers,
-                child.ask,
-                lambda tool: self.schema_of(child, tool),
-            )
+            router = self.router
+            tool = partial(self.schema_of, child)
+            info, speakers = router.plan.whole.info, router.clients.speakers
+            port = ModernChildPort(child.connection, info, speakers, tool)
             child.up(port, masks)
         else:
             child.up(None, masks)
@@ -167,8 +172,8 @@ class Core:
 
     def schema_of(self, child: Child, tool: str) -> str:
         """Return the JSON text of a child's tool, by the child's name for it; "" if unknown."""
-        served = self.router.answers.catalogues["tools"].served(child.name)
-        return next((item.listed("") for item in served if item.original == tool), "")
+        item = self.router.answers.catalogues["tools"].own(child.name, tool)
+        return "" if item is None else item.listed("")
 
     def child_renewed(self, child: Child) -> list[Action]:
         """A child that is up has shaken hands again, and knows nothing of what it was sent."""

@@ -16,8 +16,7 @@ from mcpagg_runtime.messages.protocol import (
     SKILLS_EXTENSION,
 )
 from mcpagg_runtime.plan.uri_templates import fits, is_within, qualified_unit
-from mcpagg_runtime.routing.routing import completion_of
-from mcpagg_runtime.servers.call import Call
+from mcpagg_runtime.servers.calls import Call
 from mcpagg_runtime.servers.lifecycle import DOWN
 from mcpagg_runtime.start.values import quote
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from mcpagg_runtime.clients.answers import Answers
     from mcpagg_runtime.clients.client import Client
     from mcpagg_runtime.lists.uris import UriOwners
-    from mcpagg_runtime.routing.routing import Dispatch
+    from mcpagg_runtime.routing.router import Dispatch
     from mcpagg_runtime.servers.child import Child
 
 # What is asked of the servers that have skills.
@@ -43,10 +42,10 @@ class SubscriptionCall(Call):
         self, client: Client, message: Message, uri: str, own: str, origins: UriOwners
     ) -> None:
         """`own` is its child's own URI."""
-        super().__init__(client, message, uri, _replaced(uri, own, "uri"), own)
+        super().__init__(client, message, uri, _replaced(uri, own), own)
         self._origins = origins
 
-    def succeeded(self, server: str, message: Message) -> Message:
+    def succeeded(self, server: str) -> None:
         """From now on the server tells the client of the resource, or no longer."""
         if self.method == "resources/subscribe":
             self.client.watched[self.name] = server, self.original
@@ -54,7 +53,6 @@ class SubscriptionCall(Call):
                 self._origins.add(self.name, server)
         else:
             self.client.watched.pop(self.name, None)
-        return message
 
     def failed(self) -> None:
         """Nobody tells of the resource."""
@@ -139,7 +137,7 @@ class ResourceRouting:
         """Return the call for a request; `own` is its child's own URI."""
         if message.method in ("resources/subscribe", "resources/unsubscribe"):
             return SubscriptionCall(client, message, uri, own, self._origins)
-        return Call(client, message, uri, _replaced(uri, own, "uri"), own)
+        return Call(client, message, uri, _replaced(uri, own), own)
 
     def _unsubscribe(self, client: Client, message: Message, uri: str) -> None:
         """End a subscription: at its child too, unless another client has it, or it is gone."""
@@ -153,19 +151,14 @@ class ResourceRouting:
         else:
             self._dispatch.send(self._call(client, message, uri, own), [child])
 
-    def complete(self, client: Client, message: Message, uri: str) -> None:
-        """Ask the owner of a template for completions."""
+    def completing(self, uri: str) -> tuple[str, list[Child]]:
+        """Return the children's own URI for a template, and who may have completions for it."""
         owners, own = self._meant(uri) or ([], uri)
         if not owners:
             item = self._catalogues["templates"].find(uri)
             owners = [self._children[item.server]] if item is not None else self.owners(uri)
         able = [child for child in owners if "completions" in child.lifecycle.declared]
-        if owners:
-            completing = completion_of(self._answers.plan)
-            call = completing(client, message, uri, _replaced(uri, own, "ref", "uri"), own)
-            self._dispatch.send(call, able or owners)
-        else:
-            self._dispatch.deny(client, message, INVALID_PARAMS, f"Nothing to complete: {uri}")
+        return own, able or owners
 
     def _holders(self, method: str, uri: str) -> list[Child]:
         """Return who may have what nobody lists, the likeliest first."""
@@ -211,9 +204,9 @@ class ResourceRouting:
         )
 
 
-def _replaced(uri: str, own: str, *path: str) -> tuple[str, ...]:
+def _replaced(uri: str, own: str) -> tuple[str, ...]:
     """Return what leads to a URI in params that a child has another one for, () if it has not."""
-    return path if own != uri else ()
+    return ("uri",) if own != uri else ()
 
 
 def _tells_of_resources(child: Child) -> bool:

@@ -1,46 +1,255 @@
-"""The router: clients, children, and which of the latter a message of the former is for.
+"""The router: which server a request of a client is for, and what clients have under way.
 
-It answers handshakes and lists from what the compiler wrote, without waiting for any child, and
-forwards the rest. It knows one form of messages, that of the handshake: ports translate.
+It gives calls to servers, by the name of a tool or a prompt, or by a URI, and knows no revision:
+the edges start calls here, withdraw them, and reply to what servers ask.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.clients.clients import Clients
+from mcpagg_runtime.clients.client import Clients
 from mcpagg_runtime.clients.speakers import Speakers
+from mcpagg_runtime.lists.catalogue import PROMPTS, TOOLS, Item, Kind
+from mcpagg_runtime.lists.listing import is_hidden
 from mcpagg_runtime.lists.uris import UriOwners
-from mcpagg_runtime.messages.ambiguity import ambiguity
-from mcpagg_runtime.messages.jsontext import Json, Malformed, NotAnObject, obj
-from mcpagg_runtime.messages.message import error, failure, is_id, notification, result
+from mcpagg_runtime.messages.jsontext import obj
+from mcpagg_runtime.messages.message import error, failure, result
 from mcpagg_runtime.messages.protocol import (
-    CANCELLED,
-    INITIALIZED,
     INVALID_PARAMS,
-    INVALID_REQUEST,
     LEVELS,
     METHOD_NOT_FOUND,
     METHODS,
-    OF_SERVERS,
     OTHER,
-    PARSE_ERROR,
-    PROGRESS,
-    ROOTS_CHANGED,
 )
+from mcpagg_runtime.plan.names import prefix_of
+from mcpagg_runtime.routing.completions import Completions
 from mcpagg_runtime.routing.resources import ResourceRouting
-from mcpagg_runtime.routing.routing import NameRouting
-from mcpagg_runtime.servers.call import Call
+from mcpagg_runtime.servers.calls import Call, tool_not_found, tool_of_nobody
 from mcpagg_runtime.servers.instances import Instances, admit
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
     from mcpagg_runtime.clients.answers import Answers
     from mcpagg_runtime.clients.client import Client
+    from mcpagg_runtime.lists.catalogue import Catalogue
+    from mcpagg_runtime.messages.jsontext import Json
     from mcpagg_runtime.messages.message import Message
-    from mcpagg_runtime.routing.routing import Dispatching
+    from mcpagg_runtime.plan.plan import Plan
     from mcpagg_runtime.servers.child import Child
     from mcpagg_runtime.servers.effects import Effects
+
+    Dispatching = Callable[[Mapping[str, Instances]], "Dispatch"]
+
+
+class Dispatch:
+    """Where a request goes once it is decided."""
+
+    def __init__(self, servers: Mapping[str, Instances]) -> None:
+        self._servers = servers
+        self._serial = 0
+
+    def serving(self, client: Client, server: str) -> Child:
+        """Return the instance of a server that a client's call is for."""
+        return self._servers[server].serving(client)
+
+    def send(self, call: Call, children: list[Child]) -> None:
+        """Give a call to the first of these servers; the others are asked if it has an error.
+
+        `children` stand for their servers: the call is for the instance that its client has.
+        """
+        client, servers = call.client, self._servers
+        first = servers[children[0].name].serving(client)
+        self._register(call, first)
+        if children[1:]:
+            others = [servers[child.name].serving(client) for child in children[1:]]
+            call.others = [child.calls.submit for child in others]
+        first.calls.submit(call)
+
+    def send_unknown(self, call: Call, child: Child) -> None:
+        """Give a call to a child that may know by now what it is for."""
+        self._register(call, child)
+        child.submit_unknown(call)
+
+    def withdraw(self, call: Call, child: Child, params: Callable[[str], str]) -> None:
+        """Take back a call that its client no longer wants; see CallQueue."""
+        child.withdraw(call, params)
+
+    def _register(self, call: Call, child: Child) -> None:
+        """Number a call, and give it its time: a start of its child included."""
+        self._serial += 1
+        call.serial = self._serial
+        if child.calls.seconds:
+            child.calls.limit(call)
+
+    def deny(self, client: Client, message: Message, code: int, text: str, data: str = "") -> None:
+        """Answer a request with an error of the proxy's own."""
+        self.refuse(client, message, error(code, text, data))
+
+    def refuse(self, client: Client, message: Message, refusal: str) -> None:
+        """Answer a request with an error, as JSON text."""
+        client.deliver(failure(message.id_text, refusal))
+
+    def refuse_withheld(self, client: Client, message: Message, name: str) -> bool:
+        """Refuse what a child has and is withheld; return whether it is so."""
+        for instances in self._servers.values():
+            child = instances.of(client)
+            reason = child.lists.withheld(message.method or "", name)
+            if reason is not None:
+                self.refuse(client, message, child.connection.gone(reason))
+                return True
+        return False
+
+
+class NameRouting:
+    """Finds the child that a request for a tool or a prompt is for."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        catalogues: Mapping[str, Catalogue],
+        children: Mapping[str, Child],
+        dispatch: Dispatch,
+    ) -> None:
+        self._plan = plan
+        self._options = plan.options
+        self._catalogues = catalogues
+        self._children = children
+        self._dispatch = dispatch
+
+    def call(self, client: Client, message: Message) -> None:
+        """Route a call of a tool or a prompt."""
+        name = message.params.get("name")
+        if type(name) is not str:
+            self._deny(client, message, f"{message.method} needs a name in params")
+            return
+        catalogue = self._catalogues[METHODS[message.method or ""].kind]
+        item = catalogue.find(name)
+        if item is None:
+            if not self._dispatch.refuse_withheld(client, message, name):
+                self._call_by_own_name(client, message, catalogue.kind, name)
+        elif item.server:
+            self._send(client, message, name, item)
+        else:
+            self._call_subtool(client, message, item)
+
+    def _send(self, client: Client, message: Message, name: str, item: Item) -> None:
+        """Send a request on to the child of an item, with the child's own name for it."""
+        call = Call(client, message, name, ("name",), item.original)
+        self._dispatch.send(call, [self._children[item.server]])
+
+    def _call_by_own_name(self, client: Client, message: Message, kind: Kind, name: str) -> None:
+        """Route a call by a name that is in no list, if it is one server's own name for an item.
+
+        Pages and prompts of a server call its tools as it named them itself.
+        """
+        items = self.named(kind.name, name)
+        if len(items) == 1:
+            self._call_listed(client, message, kind, items[0])
+        elif items:
+            meant = " or ".join([getattr(item, client.spelling) for item in items])
+            self._deny(client, message, f"{_unknown(kind)}: {name}; say {meant}")
+        elif self._is_asked_as_itself(kind, name):
+            call = Call(client, message, name, ("name",), name)
+            self._dispatch.send(call, [self._children[self._plan.face]])
+        elif kind is TOOLS:
+            self._call_unknown(client, message, name)
+        else:
+            self._deny(client, message, f"{_unknown(kind)}: {name}")
+
+    def _is_asked_as_itself(self, kind: Kind, name: str) -> bool:
+        """Whether a server as itself is asked for what it does not list: it has the better error.
+
+        Not for what the config hides, nor where what is served is what was compiled.
+        """
+        face = self._plan.face
+        if not face or self._options.on_drift != "live":
+            return False
+        return not is_hidden(kind, name, self._plan.servers[face])
+
+    def _call_listed(self, client: Client, message: Message, kind: Kind, item: Item) -> None:
+        """Route a call as if it had the listed name, which may be withheld, or gone."""
+        name = item.exposed
+        if self._catalogues[kind.name].find(name) is not None:
+            self._send(client, message, name, item)
+        elif self._dispatch.refuse_withheld(client, message, name):
+            return
+        elif kind is TOOLS:
+            self._dispatch.refuse(client, message, tool_not_found(name))
+        else:
+            self._deny(client, message, f"{_unknown(kind)}: {name}")
+
+    def named(self, kind: str, name: str) -> list[Item]:
+        """Return the item that is listed under `name`, else those that servers have under it.
+
+        Under `refuse` one that is withheld counts: its name must not lead to another server.
+        """
+        catalogue = self._catalogues[kind]
+        listed = catalogue.find(name)
+        if listed is not None:
+            return [listed]
+        guarded = self._options.is_guarded
+        items = catalogue.recorded if guarded else catalogue.served
+        return [i for server in self._children for i in items(server) if i.original == name]
+
+    def _call_subtool(self, client: Client, message: Message, composite: Item) -> None:
+        """Route a call of a composite tool as one of the subtool that it names."""
+        from mcpagg_runtime.routing.composite import Subcall  # without such tools it is left out
+
+        allowed = self._plan.subtools[composite.original]
+        call = Subcall(message, composite.original, allowed)
+        if call.fault:
+            self._deny(client, message, call.fault)
+            return
+        # As it was compiled: what has changed since may be withheld, by the name that it had.
+        recorded = self._catalogues["tools"].recorded(call.server)
+        hidden = Item(call.server, call.tool, "", "", "")
+        item = next((item for item in recorded if item.original == call.tool), hidden)
+        self._send(client, call.message, item.exposed, item)
+
+    def _call_unknown(self, client: Client, message: Message, name: str) -> None:
+        """Refuse a name that the table lacks, unless its child may have got it since."""
+        separator = self._options.separator
+        server = prefix_of(name, self._children, separator)
+        prefixed = self._options.names != "bare" and not self._plan.face
+        if server is None and prefixed and separator not in name:
+            self._dispatch.refuse(client, message, tool_of_nobody(name))
+            return
+        named = None if self._plan.face else server
+        child = self._dispatch.serving(client, named) if named is not None else None
+        live = self._options.on_drift == "live"
+        if child is None or not live or child.lifecycle.is_down_for_good:
+            self._dispatch.refuse(client, message, tool_not_found(name))
+            return
+        self._dispatch.send_unknown(Call(client, message, name, ("name",)), child)
+
+    def server_of(self, message: Message) -> str:
+        """Return the server that a call is for whose name is in a list, "" if that is not known."""
+        kind = METHODS.get(message.method or "", OTHER).kind
+        name = message.params.get("name")
+        items = self.named(kind, name) if kind and type(name) is str else []
+        return items[0].server if len(items) == 1 else ""
+
+    def prompt(self, name: str) -> tuple[str, str, list[Child]]:
+        """Return a prompt's exposed name, its child's own, and that child; none if it has none."""
+        items = self.named("prompts", name)
+        if not items and self._is_asked_as_itself(PROMPTS, name):
+            return name, name, [self._children[self._plan.face]]
+        if len(items) != 1:
+            return name, name, []
+        [item] = items
+        return item.exposed, item.original, [self._children[item.server]]
+
+    def _deny(self, client: Client, message: Message, text: str) -> None:
+        self._dispatch.deny(client, message, INVALID_PARAMS, text)
+
+
+def _unknown(kind: Kind) -> str:
+    """Return how errors about a name that is in no list of a kind begin."""
+    if kind is TOOLS:
+        return "Tool name must be prefixed with server key"
+    return f"{kind.name[:-1].capitalize()} not found"
 
 
 class ExtensionCall(Call):
@@ -54,7 +263,7 @@ class ExtensionCall(Call):
 
 
 class Router:
-    """Takes the messages of clients, in the form of the handshake."""
+    """Has the clients and the servers, and brings them together."""
 
     def __init__(self, answers: Answers, effects: Effects, dispatching: Dispatching) -> None:
         """`dispatching` makes what gives calls to children."""
@@ -73,14 +282,15 @@ class Router:
         self._dispatch = dispatching(self.servers)
         self.names = NameRouting(self.plan, answers.catalogues, self.children, self._dispatch)
         self.resources = ResourceRouting(answers, self.children, self._origins, self._dispatch)
+        self._completions = Completions(self.plan.face, self.names, self.resources, self._dispatch)
 
-    def _instances(self) -> list[Child]:
+    def instances(self) -> list[Child]:
         """Return all instances of all servers."""
         return [child for instances in self.servers.values() for child in instances]
 
     def admit(self) -> None:
         """Start queued children, a few at a time."""
-        admit(self._instances())
+        admit(self.instances())
 
     # Clients
 
@@ -93,7 +303,7 @@ class Router:
     def end_input(self, client: Client) -> None:
         """A client will send nothing more: no server waits for its answers any longer."""
         client.may_answer = False
-        for child in self._instances():
+        for child in self.instances():
             child.requests.refuse_for(client)
 
     def disconnect(self, client: Client) -> None:
@@ -108,7 +318,7 @@ class Router:
             self._tell_level()
         for child, call in reversed(calls):
             self._dispatch.withdraw(call, child, lambda number: obj(requestId=number))
-        for child in self._instances():
+        for child in self.instances():
             if calls:
                 child.requests.refuse_for(client)
             else:
@@ -118,6 +328,20 @@ class Router:
         for instances in self.servers.values():
             instances.left(client)
 
+    def withdraw(self, client: Client, params: Json, key: object = None) -> None:
+        """Take back the call of a client with this id, None for the only one.
+
+        An id may be used again: the youngest call is meant. `params` are those of the cancellation.
+        """
+        calls = [pair for pair in self._calls_of(client) if key is None or pair[1].key == key]
+        for child, call in calls[-1:]:
+            self._dispatch.withdraw(call, child, lambda n: params.owned({"requestId": n}).text)
+
+    def reply(self, client: Client, answer: Message) -> None:
+        """Give a client's answer to the child that has asked, if one waits for it."""
+        number = answer.number
+        any(child.requests.open.answer(client, number, answer) for child in self.instances())
+
     # One request of a modern client is a client by itself
 
     def begin(self, asking: Client, message: Message) -> None:
@@ -125,19 +349,13 @@ class Router:
         self.clients.connect(asking)
         if asking.level and "logging" in self.answers.declared:
             self._tell_level()
-        self._client_request(asking, message)
-
-    def withdraw(self, asking: Client, params: str) -> None:
-        """Take back what is under way of a request; `params` say more of that."""
-        said = Json(params)
-        for child, call in self._calls_of(asking):
-            self._dispatch.withdraw(call, child, lambda n: said.owned({"requestId": n}).text)
+        self.request(asking, message)
 
     def end(self, asking: Client) -> None:
         """Forget a request that was answered."""
         self.clients.disconnect(asking)
         if asking.asked:
-            for child in self._instances():
+            for child in self.instances():
                 child.requests.hand_over(asking)
         if asking.party is asking:
             for instances in self.servers.values():
@@ -145,7 +363,7 @@ class Router:
 
     def _calls_of(self, client: Client) -> list[tuple[Child, Call]]:
         """Return (child, call) for each call of a client that is to be answered, oldest first."""
-        found = [(child, call) for child in self._instances() for call in child.calls.of(client)]
+        found = [(child, call) for child in self.instances() for call in child.calls.of(client)]
         return sorted(found, key=lambda pair: pair[1].serial)
 
     def note_attention(self, client: Client, identifiers: list[str], *, attended: bool) -> None:
@@ -160,7 +378,7 @@ class Router:
 
     def owes(self, client: Client) -> bool:
         """Whether a request of the client is still to be answered."""
-        return any(child.calls.of(client) for child in self._instances())
+        return any(child.calls.of(client) for child in self.instances())
 
     def want_children(self, client: Client) -> None:
         """A client has asked for something: from now on it may want its children."""
@@ -169,34 +387,7 @@ class Router:
                 if name not in self.answers.outages:
                     instances.of(client).lifecycle.want(client)
 
-    def receive(self, client: Client, message: Message | Malformed) -> None:
-        """Take one message of a client, or what was to be one."""
-        if isinstance(message, Malformed):
-            # The reference stays silent here; a client that waits for an answer needs one.
-            code = INVALID_REQUEST if isinstance(message, NotAnObject) else PARSE_ERROR
-            client.deliver(failure("null", error(code, f"Invalid message: {message}")))
-        elif message.method is None:
-            if "result" in message.members or "error" in message.members:
-                self._client_answer(client, message)
-            else:
-                self._invalid(client, message)
-        elif not message.id_text:
-            self._client_notification(client, message)
-        elif message.id is None:
-            self._invalid(client, message)
-        else:
-            self._client_request(client, message)
-
-    def _invalid(self, client: Client, message: Message) -> None:
-        identifier = "null" if message.id is None else message.id_text
-        client.deliver(failure(identifier, error(INVALID_REQUEST, "Invalid request")))
-
-    def _client_answer(self, client: Client, message: Message) -> None:
-        """Pass a client's answer back to the child that asked, as soon as it is the call's turn."""
-        number = message.number
-        any(child.requests.open.answer(client, number, message) for child in self._instances())
-
-    def _client_request(self, client: Client, message: Message) -> None:
+    def request(self, client: Client, message: Message) -> None:
         """Forward what some server declared, answer the rest from the file, or not at all."""
         method = message.method or ""
         row = METHODS.get(method, OTHER)
@@ -212,7 +403,7 @@ class Router:
     def _forward(self, client: Client, message: Message, member: str) -> None:
         """Give a request to whoever routes such requests, if it says once what it is for."""
         if message.params or message.value("params") in ({}, None):
-            fault = ambiguity(message)
+            fault = message.ambiguity
         else:
             fault = "params must be an object"
         if fault:
@@ -222,7 +413,7 @@ class Router:
         elif member == "uri":
             self.resources.request(client, message)
         elif member == "ref":
-            self._complete(client, message)
+            self._completions.request(client, message)
         else:
             self._set_level(client, message)
 
@@ -239,60 +430,17 @@ class Router:
     def _tell_level(self) -> None:
         """Ask servers for another log level, if clients want another one by now."""
         if self.clients.settle_level():
-            for child in self._instances():
+            for child in self.instances():
                 child.set_level()
-
-    def _complete(self, client: Client, message: Message) -> None:
-        """Ask the owner of a prompt or a template for completions; its names are translated."""
-        reference = message.params.get("ref")
-        of = reference if type(reference) is dict else {}
-        name, uri = of.get("name"), of.get("uri")
-        if type(name) is str and of.get("type") == "ref/prompt":
-            self.names.complete(client, message, name)
-        elif type(uri) is str and of.get("type") == "ref/resource":
-            self.resources.complete(client, message, uri)
-        else:
-            fault = "completion/complete needs a ref"
-            self._dispatch.deny(client, message, INVALID_PARAMS, fault)
 
     def _extension(self, client: Client, message: Message) -> None:
         """Ask the servers with extensions of their own in turn, until one knows the method."""
         method = message.method or ""
         children = [self.children[name] for name in self.answers.extenders(method)]
-        if children and (fault := ambiguity(message)):
+        if children and (fault := message.ambiguity):
             self._dispatch.deny(client, message, INVALID_PARAMS, fault)
         elif children:
             self._dispatch.send(ExtensionCall(client, message, method), children)
         else:
             fault = f"Method not found: {method}"
             self._dispatch.deny(client, message, METHOD_NOT_FOUND, fault)
-
-    def _client_notification(self, client: Client, message: Message) -> None:
-        method = message.method or ""
-        if method == CANCELLED:
-            self._cancel(client, message)
-        elif method == INITIALIZED:
-            client.shake_hands()
-            self.want_children(client)
-        elif method == PROGRESS:
-            number = message.params.get("progressToken")
-            if type(number) is int:
-                for child in self._instances():
-                    child.requests.open.progress(client, number, message)
-        elif method.startswith("notifications/") and method not in OF_SERVERS:
-            # One that is not known may be for any of them. A request without an id is none.
-            for_all = method != ROOTS_CHANGED
-            for instances in self.servers.values():
-                child = instances.of(client)
-                if child.lifecycle.is_ready and (for_all or child.lifecycle.client is client):
-                    child.connection.send(notification(method, message.raw("params")))
-
-    def _cancel(self, client: Client, message: Message) -> None:
-        """Stop a call that its client no longer wants; nobody gets an answer to it."""
-        key = message.params.get("requestId")
-        found = [pair for pair in self._calls_of(client) if is_id(key) and pair[1].key == key]
-        if found:
-            # An id may be used again: the youngest is meant.
-            child, call = found[-1]
-            params = message.json("params")
-            self._dispatch.withdraw(call, child, lambda n: params.owned({"requestId": n}).text)

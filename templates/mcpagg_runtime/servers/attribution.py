@@ -11,7 +11,7 @@ from mcpagg_runtime.servers.effects import FOREVER
 
 if TYPE_CHECKING:
     from mcpagg_runtime.clients.client import Client
-    from mcpagg_runtime.servers.call import Call
+    from mcpagg_runtime.servers.calls import Call
     from mcpagg_runtime.servers.effects import Effects
 
 # How long the first call of a tool may keep first calls of other clients waiting.
@@ -78,34 +78,24 @@ class LateCalls:
 
     def __init__(self, effects: Effects) -> None:
         self._effects = effects
-        self._late: dict[Client, dict[int, float]] = {}
-        """{party: {id of a call: until when the child may be at it}}."""
-
-    def __contains__(self, party: object) -> bool:
-        return party in self._late
+        self._late: dict[int, tuple[Client, float]] = {}
+        """{id of a call: (its party, until when the child may be at it)}."""
 
     def parties(self) -> set[Client]:
         """Return the parties whose calls they are."""
-        return {*self._late}
+        return {party for party, _ in self._late.values()}
 
     def add(self, call: Call) -> None:
         """A call is taken back."""
-        late = self._late.setdefault(call.client.party, {})
-        late[call.number] = self._effects.arm(self._effects.clock() + LATE_SECONDS)
+        until = self._effects.arm(self._effects.clock() + LATE_SECONDS)
+        self._late[call.number] = call.client.party, until
 
     def ended(self, number: int) -> None:
         """The child has ended what had this id, if that is one of them."""
-        for party, late in [*self._late.items()]:
-            if late.pop(number, None) is not None and not late:
-                del self._late[party]
+        self._late.pop(number, None)
 
     def expire(self, now: float) -> None:
         """Expect nothing more of those that were taken back long ago."""
-        for party, late in [*self._late.items()]:
-            left = {number: until for number, until in late.items() if until > now}
-            for until in left.values():
-                self._effects.arm(until)
-            if left:
-                self._late[party] = left
-            else:
-                del self._late[party]
+        self._late = {number: late for number, late in self._late.items() if late[1] > now}
+        for _, until in self._late.values():
+            self._effects.arm(until)

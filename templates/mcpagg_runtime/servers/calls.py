@@ -1,20 +1,21 @@
-"""Calls of clients for one child: they wait, are in flight, and are answered.
+"""Calls of clients: what one is, and the queue of those for one child.
 
-A call is sent once, and answered once.
+A call is one object from when it is routed until it has ended. It is sent once, and answered once.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.messages.jsontext import obj, rivals, spliced
-from mcpagg_runtime.messages.message import error, failure, notification, result
+from mcpagg_runtime.clients.client import ModernRequest, extra_of
+from mcpagg_runtime.messages.jsontext import Json, members, obj, place_of, rivals, spliced
+from mcpagg_runtime.messages.message import Message, error, failure, notification, request
 from mcpagg_runtime.messages.protocol import (
     CANCELLED,
     INVALID_PARAMS,
-    LEGACY,
     METHOD_NOT_FOUND,
     METHODS,
+    MODERN,
     OTHER,
     PROGRESS,
     REQUEST_TIMEOUT,
@@ -22,21 +23,188 @@ from mcpagg_runtime.messages.protocol import (
 )
 from mcpagg_runtime.servers.effects import FOREVER
 from mcpagg_runtime.servers.lifecycle import READY
+from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import Any
 
     from mcpagg_runtime.clients.client import Client
     from mcpagg_runtime.lists.catalogue import Catalogue
     from mcpagg_runtime.lists.uris import UriOwners
-    from mcpagg_runtime.messages.message import Message
-    from mcpagg_runtime.servers.call import Call
+    from mcpagg_runtime.messages.jsontext import Span
     from mcpagg_runtime.servers.child import Child
     from mcpagg_runtime.servers.instances import Instances
 
-
+# A call may take so many times as long as its limit, if its server reports progress.
+LONGEST_TIMES = 10
+# What stands for the message of a call that was sent: it may be large, and is never sent twice.
+_SENT = Message({})
 # With these a server says that it does not know what it is asked for; some SDKs say 0.
 UNKNOWN_CODES = frozenset({RESOURCE_NOT_FOUND, INVALID_PARAMS, METHOD_NOT_FOUND, 0})
+
+
+class Call:
+    """One request of a client: what it asks for, whom else to ask, and until when."""
+
+    __slots__ = (
+        "_latest",
+        "_limit",
+        "_message",
+        "answer",
+        "attended",
+        "client",
+        "deadline",
+        "identifier",
+        "key",
+        "method",
+        "name",
+        "number",
+        "original",
+        "others",
+        "path",
+        "refusal",
+        "serial",
+        "token",
+    )
+
+    def __init__(
+        self,
+        client: Client,
+        message: Message,
+        name: str,
+        path: tuple[str, ...] = (),
+        original: str = "",
+    ) -> None:
+        self.client = client
+        self.answer = client.deliver
+        """Takes the answer; see `overhear`."""
+        self.method = message.method or ""
+        self.identifier = message.id_text
+        """The client's id as JSON text."""
+        self.key = message.id
+        """The same id as a value."""
+        self.attended = True
+        """Whether its client can be reached meanwhile; see `Core.unattend`."""
+        self.name = name
+        """What it asks for, as the client named it."""
+        self.path = path
+        """Leads within params to the member that becomes `original`; () if nothing is replaced."""
+        self.original = original
+        """The child's own name for what it asks for."""
+        self.others: list[Callable[[Call], None]] = []
+        """Take the call next, one after the other, as long as it is answered with an error."""
+        self.refusal = ""
+        """The error, as JSON text, that says most of those that came so far."""
+        self.serial = 0
+        """Its place among all calls of all clients."""
+        self.number = 0
+        """The id that its child knows it by, 0 before it was sent."""
+        self.token = client.token
+        """The JSON text of the client's progress token, "" for none."""
+        if type(message.params.get("_meta")) is dict and not client.is_modern:
+            given = message.members["params"].part("_meta", "progressToken")
+            self.token = given if given != "null" else ""
+        self.deadline = FOREVER
+        self._latest = FOREVER
+        self._limit = 0.0
+        self._message = message
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """Its parameters, {} once they were sent for good."""
+        return self._message.params
+
+    def overhear(self, listen: Callable[[Message], None]) -> None:
+        """Have `listen` get the answer beforehand."""
+        deliver = self.answer
+
+        def answer(message: Message) -> None:
+            listen(message)
+            deliver(message)
+
+        self.answer = answer
+
+    def limit(self, seconds: float, now: float) -> float:
+        """Let it take no longer than so many seconds; return the deadline."""
+        self._limit = seconds
+        self._latest = now + LONGEST_TIMES * seconds
+        self.deadline = now + seconds
+        return self.deadline
+
+    def progressed(self, now: float) -> None:
+        """Give a call that makes progress its time anew, LONGEST_TIMES as long in all."""
+        if self.deadline < FOREVER:
+            self.deadline = min(now + self._limit, self._latest)
+
+    @property
+    def is_ambiguous(self) -> bool:
+        """Whether its `_meta`, or a member of that, stands twice."""
+        if isinstance(self.client, ModernRequest) and self.client.repeats:
+            return True
+        return self._message.members["params"].stands_twice("_meta")
+
+    def extra(self) -> Mapping[str, str]:
+        """Return {name: JSON text} of what its `_meta` has beside who asks and a progress token."""
+        if self.client.is_modern:
+            return self.client.extra
+        params = self._message.json("params")
+        if type(params.value.get("_meta")) is not dict:
+            return {}
+        text = params.part("_meta")
+        return extra_of(text, members(text)[0])
+
+    def request(self, meta: str | None = None) -> Message:
+        """Return the request to its child; where nobody else is to be asked, it is kept no longer.
+
+        `meta` is the JSON text of another `_meta`, "" for none, None for the client's own, in which
+        only the progress token is another one.
+        """
+        message, number = self._message, str(self.number)
+        if not self.others:
+            self._message = _SENT
+        given = message.params
+        if not given and not meta:
+            return request(self.number, self.method, message.raw("params"))
+        params = message.json("params")
+        changes: list[tuple[Span, str]] = []
+        if self.path:
+            changes.append((params.place(self.path), quote(self.original)))
+        if meta is None:
+            if self.token:
+                changes.append((params.place(("_meta", "progressToken")), number))
+        elif meta and given and "_meta" not in given:
+            end = params.text.rindex("}")
+            changes.append(((end, end), f',"_meta":{meta}'))
+        elif meta and given and not params.stands_twice("_meta"):
+            changes.append((params.place(("_meta",)), meta))
+        else:
+            add = {}
+            if self.path:
+                add[self.path[0]] = self._renamed(params)
+            add.update({"_meta": meta} if meta else {})
+            params = params.edited(() if meta else ("_meta",), add)
+            changes = []
+        new = Json(spliced(params.text, changes)) if changes else params
+        return Message({"params": new}, self.method, number, self.number)
+
+    def _renamed(self, params: Json) -> str:
+        """Return the member of params that says what it is for, with the child's own name in it."""
+        head, *inner = self.path
+        if not inner:
+            return quote(self.original)
+        part = params.part(head)
+        return spliced(part, [(place_of(part, (*inner,)), quote(self.original))])
+
+    def is_settled_by(self, code: object) -> bool:
+        """Whether an error with this code is the answer, so that nobody else is asked."""
+        return False
+
+    def succeeded(self, server: str) -> None:
+        """Note that a server has answered with a result."""
+
+    def failed(self) -> None:
+        """Note that the call ends with an error."""
 
 
 class CallQueue:
@@ -135,7 +303,8 @@ class CallQueue:
         for call in waiting:
             if self._guarded and self._is_withheld(call):
                 continue
-            if not requests.holds_back(call):
+            # A modern server asks in the answer to a call: no other one has to wait for that.
+            if self._lifecycle.era == MODERN or not requests.holds_back(call):
                 self._forward(call)
                 continue
             instance = self._instances.serving(call.client)
@@ -179,27 +348,24 @@ class CallQueue:
 
     # From the child to the client
 
-    def answered(self, number: int, message: Message) -> None:
+    def answered(self, call: Call, message: Message) -> None:
         """Pass the child's answer on to the client that asked, or ask the next child."""
         connection = self._connection
         if self._may_sleep:
             self._lifecycle.touch()
-        call = connection.calls[number]
         if call is self._requests.first_calls.alone:
             self._requests.first_calls.end()
         if message.is_error:
-            del connection.calls[number]
+            del connection.calls[call.number]
             if call.is_settled_by(message.code):
                 call.others, call.refusal = [], ""
             self._refused(call, message.raw("error"), unknown=message.code in UNKNOWN_CODES)
         else:
             if self._origins.are_asked_for:
                 message = self._origins.note_result(message, connection.name)
-            if call.client.is_modern and self._lifecycle.era == LEGACY:
-                message = _unasking(message)
-            passed = call.succeeded(connection.name, message)
-            call.answer(passed.under(call.identifier))
-            del connection.calls[number]
+            call.succeeded(connection.name)
+            call.answer(message.under(call.identifier))
+            del connection.calls[call.number]
         if self._waiting or self._requests.held:
             self.flush()
 
@@ -281,15 +447,3 @@ def tool_not_found(name: str) -> str:
 def tool_of_nobody(name: str) -> str:
     """Return the error for a name without the prefix of a server."""
     return error(INVALID_PARAMS, f"Tool name must be prefixed with server key: {name}")
-
-
-def _unasking(answer: Message) -> Message:
-    """Return the answer of a legacy server without what asks something in this revision alone.
-
-    Such a server asks by requests of its own, which say who asks.
-    """
-    said = answer.json("result")
-    if said.value.get("resultType", "complete") == "complete":
-        return answer
-    plain = said.edited(drop=("resultType", "inputRequests", "requestState"))
-    return result(answer.id_text, plain)

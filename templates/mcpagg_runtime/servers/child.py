@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.messages.jsontext import obj
-from mcpagg_runtime.messages.message import Fragment
 from mcpagg_runtime.messages.protocol import (
     CANCELLED,
     LISTS_CHANGED,
@@ -20,17 +19,15 @@ from mcpagg_runtime.servers.connection import Connection
 from mcpagg_runtime.servers.lifecycle import CREATED, DOWN, STARTING, Lifecycle
 from mcpagg_runtime.servers.lists import Lists
 from mcpagg_runtime.servers.server_requests import ServerRequests
-from mcpagg_runtime.servers.unmatched import FIRST_ID
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from mcpagg_runtime.clients.answers import Answers
-    from mcpagg_runtime.clients.client import Client
-    from mcpagg_runtime.clients.clients import Clients
+    from mcpagg_runtime.clients.client import Client, Clients
     from mcpagg_runtime.lists.uris import UriOwners
     from mcpagg_runtime.messages.message import Message
-    from mcpagg_runtime.servers.call import Call
+    from mcpagg_runtime.servers.calls import Call
     from mcpagg_runtime.servers.connection import ChildPort
     from mcpagg_runtime.servers.effects import Effects
     from mcpagg_runtime.servers.instances import Instances
@@ -67,7 +64,7 @@ class Child:
         self._catalogues = answers.catalogues
         self._outages = answers.outages
         self._exposed = origins.exposed_uri
-        self.connection = Connection(self, self.receive, self.row, plan.options, effects)
+        self.connection = Connection(self, self, self.row, plan.options, effects)
         self.lifecycle = Lifecycle(self.connection, plan, era, audience)
         self._loss_said = False
         self.requests = ServerRequests(
@@ -208,17 +205,9 @@ class Child:
 
     # What it says
 
-    def receive(self, message: Message | Fragment) -> None:
-        """Take one message of it, or what is left of one."""
-        if isinstance(message, Fragment):
-            self.connection.warn(message.problem)
-            for answer in self.connection.ended_by(message):
-                self._answered(answer)
-        elif message.method is None:
-            self._answered(message)
-        elif message.id_text:
-            self.ask(None, message)
-        elif message.method == CANCELLED:
+    def notifies(self, message: Message) -> None:
+        """It says something that is no answer."""
+        if message.method == CANCELLED:
             self.requests.withdraw(message)
         elif message.method in LISTS_CHANGED:
             self.lists.announced(message.method)
@@ -242,7 +231,7 @@ class Child:
             self._loss_said = True
             self.connection.say(LOST_LOG)
 
-    def ask(self, client: Client | None, message: Message) -> None:
+    def asks(self, client: Client | None, message: Message) -> None:
         """It asks a client something; None if it does not say which."""
         message = self.connection.unmasked(message)
         if client is not None:
@@ -251,23 +240,19 @@ class Child:
             self.requests.receive(message)
         self.calls.flush()
 
-    def _answered(self, message: Message) -> None:
+    def answered(self, number: int, message: Message) -> None:
         """Take an answer. One to nothing in flight is late, to a call that was cancelled."""
-        number, connection = message.number, self.connection
-        if number in connection.calls:
-            if connection.unasked.unanswered:
-                connection.unasked.settled()
+        connection = self.connection
+        call = connection.calls.get(number)
+        if call is not None:
             if connection.masks is not None:
                 message = connection.unmasked(message)
-            self.calls.answered(number, message)
-        elif connection.answered(message):
+            self.calls.answered(call, message)
+        elif connection.answered(number, message):
             self._send_on()
-        elif number >= FIRST_ID:
+        else:
             self.requests.late.ended(number)
             self.calls.flush()
-        else:
-            for answer in connection.ended_by(message):
-                self._answered(answer)
         if connection.alone:
             connection.ask_next()
 

@@ -1,12 +1,13 @@
 """The connection to one child: its port, the requests that it is sent, and what it owes.
 
-A port stands between a peer and the router, which knows one form of messages. The id and progress
-token of a client's call are minted here towards the child and mapped back with their JSON type; all
-else of its message passes as the text that it came in.
+A port knows one revision: it makes requests of calls, and events of what the child says. The id and
+progress token of a client's call are minted here towards the child and mapped back with their JSON
+type; all else of its message passes as the text that it came in.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.messages.jsontext import obj
@@ -17,10 +18,11 @@ from mcpagg_runtime.messages.message import (
     failure,
     id_text,
     notification,
+    read_line,
     request,
+    result,
 )
 from mcpagg_runtime.messages.protocol import INITIALIZED, PARSE_ERROR
-from mcpagg_runtime.messages.reading import read_line
 from mcpagg_runtime.servers.effects import FOREVER, SEND
 from mcpagg_runtime.servers.unmatched import (
     FIRST_ID,
@@ -34,19 +36,32 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, Protocol
 
+    from mcpagg_runtime.clients.client import Client
     from mcpagg_runtime.plan.plan import Options
-    from mcpagg_runtime.servers.call import Call
+    from mcpagg_runtime.servers.calls import Call
     from mcpagg_runtime.servers.effects import Effects, Peer
     from mcpagg_runtime.servers.masking import Masks
 
     Received = tuple[list[Message | Fragment], str]
 
+    class ChildEvents(Protocol):
+        """Takes what a child says, whichever revision it speaks."""
+
+        def answered(self, number: int, message: Message) -> None:
+            """It has answered the request with this id, which may have been taken back."""
+
+        def asks(self, client: Client | None, message: Message) -> None:
+            """It asks a client something; None if it does not say which."""
+
+        def notifies(self, message: Message) -> None:
+            """It says something that is no answer."""
+
     class ChildPort(Protocol):
-        """One run of a child, as the router addresses it."""
+        """One run of a child, as the proxy addresses it."""
 
         @property
         def is_idle(self) -> bool:
-            """Whether it remembers no request of the router."""
+            """Whether it remembers no request."""
 
         def compose(self, call: Call) -> Message | None:
             """Return the request that a call is to the child, None if it is done otherwise."""
@@ -84,8 +99,8 @@ class LegacyChildPort:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self.deliver = connection.effects.sender(connection.child)
-        self.receive = connection.receive
+        self._events = connection.events
+        self.deliver = partial(connection.effects.send, connection.child)
 
     def introduce(self, params: str, finish: Callable[[Message], None]) -> None:
         """Shake hands."""
@@ -120,6 +135,33 @@ class LegacyChildPort:
             meta = {**meta, "progressToken": str(call.number)}
         return call.request(obj(meta) if meta else "")
 
+    def receive(self, message: Message | Fragment) -> None:
+        """Take a message of the child, or what is left of one."""
+        connection, number = self._connection, message.number
+        if isinstance(message, Fragment):
+            connection.warn(message.problem)
+        elif message.method is not None:
+            if message.id_text:
+                self._events.asks(None, message)
+            else:
+                self._events.notifies(message)
+            return
+        elif number >= FIRST_ID:
+            self._answered(number, message)
+            return
+        for answer in connection.ended_by(message):
+            self._answered(answer.number, answer)
+
+    def _answered(self, number: int, message: Message) -> None:
+        connection = self._connection
+        call = connection.calls.get(number)
+        if call is not None:
+            if connection.unasked.unanswered:
+                connection.unasked.settled()
+            if call.client.is_modern:
+                message = _unasking(message)
+        self._events.answered(number, message)
+
     @property
     def is_idle(self) -> bool:
         """It remembers no request: the connection does."""
@@ -127,6 +169,20 @@ class LegacyChildPort:
 
     def tick(self, now: float) -> None:
         """Nothing is ever due here."""
+
+
+def _unasking(answer: Message) -> Message:
+    """Return an answer without what asks something in the modern revision alone.
+
+    A legacy server asks by requests of its own, which say who asks.
+    """
+    said = answer.members.get("result")
+    if said is None or type(said.value) is not dict:
+        return answer
+    if said.value.get("resultType", "complete") == "complete":
+        return answer
+    plain = said.edited(drop=("resultType", "inputRequests", "requestState"))
+    return result(answer.id_text, plain)
 
 
 class OwnRequest:
@@ -158,7 +214,7 @@ class Connection:
     def __init__(
         self,
         child: Peer,
-        receive: Callable[[Message | Fragment], None],
+        events: ChildEvents,
         row: Mapping[str, Any],
         options: Options,
         effects: Effects,
@@ -167,8 +223,7 @@ class Connection:
         self.name = child.name
         self.row = row
         """What the launch table has of the child."""
-        self.receive = receive
-        """Takes what the child says, in the form that the router knows."""
+        self.events = events
         self.options = options
         self.effects = effects
         self.calls: dict[int, Call] = {}
@@ -181,7 +236,7 @@ class Connection:
         self._last_id = FIRST_ID - 1
         self._legacy = LegacyChildPort(self)
         self.port: ChildPort = self._legacy
-        """What stands between the child and the router."""
+        """The edge to the child in its revision."""
         self.masks: Masks | None = None
         self.warned = False
         """Whether a line that is not valid JSON-RPC has been reported."""
@@ -282,28 +337,26 @@ class Connection:
         """Return the ids of all requests in flight."""
         return {*self.own, *self.calls}
 
-    def answered(self, message: Message) -> bool:
+    def answered(self, number: int, message: Message) -> bool:
         """Take an answer to a request of the own; return whether it is one."""
-        own = self.own.pop(message.number, None)
+        own = self.own.pop(number, None)
         if own is None:
             return False
         self.unasked.settled()
         own.finish(message)
-        self.unclear.discard(message.number)
+        self.unclear.discard(number)
         return True
 
     def ended_by(self, said: Message | Fragment) -> list[Message]:
         """Return the answers that this message of the child gives to requests in flight.
 
-        It is an answer, or cannot be read; if it is a request, it is refused.
+        It is an answer without an id of ours, or cannot be read; if it is a request, it is refused.
         """
         if isinstance(said, Fragment):
             if said.method and said.id is not None:
                 refusal = error(PARSE_ERROR, f"Invalid message: {said.problem}")
                 self.send(failure(id_text(said.id), refusal))
             is_unmatched = not said.method
-        elif said.number >= FIRST_ID:
-            return [said] if said.number in self.owed() else []  # else it is late
         else:
             is_unmatched = said.is_response and not self.unasked.takes(said)
         return self.unmatched(said, self.owed()) if is_unmatched else []

@@ -35,19 +35,15 @@ FOREVER = float("inf")
 class Effects:
     """The actions that follow from an event; whoever decides something has it."""
 
-    def __init__(
-        self, clock: Callable[[], float], admit: Callable[[], None] = lambda: None
-    ) -> None:
-        """`admit` starts the children that are queued, as many as may start."""
+    def __init__(self, clock: Callable[[], float]) -> None:
         self.clock = clock
         """Gives seconds that never run backwards."""
         self.alarm = FOREVER
         """No deadline is due before this time; `tick` wants to be called then."""
         self.starts_due = False
         """Whether a queued child may be due to start: a state has changed, or a call waits."""
-        self._admit = admit
         self.actions: list[Action] = []
-        """What is to be done, in order."""
+        """What is to be done, in order; see `Core.taken`."""
         self.is_urgent = False
         """Whether any of that is more than sending messages."""
         self.left: list[Callable[[], None]] = []
@@ -68,14 +64,6 @@ class Effects:
     def send(self, peer: Peer, message: Message) -> None:
         """Send a message to a client or a child."""
         self.actions.append((SEND, peer, message))
-
-    def sender(self, peer: Peer) -> Callable[[Message], None]:
-        """Return what sends a client or a child messages."""
-
-        def send(message: Message) -> None:
-            self.actions.append((SEND, peer, message))
-
-        return send
 
     def say(self, text: str) -> None:
         """Write a line on standard error."""
@@ -110,13 +98,3 @@ class Effects:
     def disarm(self) -> None:
         """Forget all deadlines: whoever has one arms it anew."""
         self.alarm = FOREVER
-
-    def taken(self) -> list[Action]:
-        """Return what is to be done about the events since this was last asked."""
-        if self.left:
-            self.settle()
-        if self.starts_due:
-            self.starts_due = False
-            self._admit()
-        actions, self.actions, self.is_urgent = self.actions, [], False
-        return actions

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from mcpagg_runtime.clients.answers import Answers
-    from mcpagg_runtime.clients.clients import Clients
+    from mcpagg_runtime.clients.client import Clients
     from mcpagg_runtime.lists.uris import UriOwners
-    from mcpagg_runtime.servers.call import Call
+    from mcpagg_runtime.servers.calls import Call
     from mcpagg_runtime.servers.effects import Effects, Peer
 
 # So many instances a server may have besides the shared ones; further clients share these.
@@ -213,7 +213,11 @@ class Instances:
         if child is None or child in kept or self.owners(child):
             return
         # What a call that was taken back asks yet is for nobody else.
-        if client.is_modern and child.lifecycle.is_ready and client not in child.requests.late:
+        if (
+            client.is_modern
+            and child.lifecycle.is_ready
+            and client not in child.requests.late.parties()
+        ):
             self._spare[child] = self._effects.arm(self._effects.clock() + SPARE_SECONDS)
         else:
             child.retire()

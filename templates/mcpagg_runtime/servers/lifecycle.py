@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.clients.clients import relayed
 from mcpagg_runtime.messages.jsontext import obj, parse
 from mcpagg_runtime.messages.protocol import (
     LEGACY,
@@ -173,7 +172,7 @@ class Lifecycle:
         able, info = "{}", ""
         if self.client is not None:
             version = min(version, self.client.version)
-            able, info = relayed(self.client), self.client.info
+            able, info = self.client.relayed(), self.client.info
         return handshake(version, able, info or self._plan.whole.info)
 
     def ready(self, answer: Message) -> None:

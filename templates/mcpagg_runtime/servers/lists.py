@@ -20,7 +20,7 @@ from mcpagg_runtime.servers.withheld import Withheld
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from mcpagg_runtime.clients.clients import Clients
+    from mcpagg_runtime.clients.client import Clients
     from mcpagg_runtime.lists.catalogue import Catalogue, Item, Kind
     from mcpagg_runtime.messages.message import Message
     from mcpagg_runtime.servers.connection import Connection

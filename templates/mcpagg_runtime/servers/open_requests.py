@@ -1,23 +1,28 @@
 """The requests of one child that clients are to answer.
 
 Each has an id towards its client; the answer goes back under the child's own, progress under its
-own token.
+own token, and it says which server asks: a client knows the proxy alone.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.messages.jsontext import Json
-from mcpagg_runtime.messages.message import notification, request
-from mcpagg_runtime.messages.protocol import CANCELLED, PROGRESS
+from mcpagg_runtime.messages.jsontext import Json, parse
+from mcpagg_runtime.messages.message import error, notification, request
+from mcpagg_runtime.messages.protocol import (
+    CANCELLED,
+    CLIENT_METHODS,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    PROGRESS,
+)
 from mcpagg_runtime.servers.effects import FOREVER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcpagg_runtime.clients.client import Client
-    from mcpagg_runtime.clients.clients import Clients
+    from mcpagg_runtime.clients.client import Client, Clients
     from mcpagg_runtime.clients.speakers import Speakers
     from mcpagg_runtime.messages.message import Message
     from mcpagg_runtime.servers.connection import Connection
@@ -165,3 +170,23 @@ class DeferredRequests:
     def clear(self) -> None:
         """Forget all."""
         self.waiting.clear()
+
+
+def inability(client: Client, message: Message) -> str:
+    """Return the error for a request that a client declared no capability for, "" if it did.
+
+    One set of servers may be shared by clients that can do different things.
+    """
+    method = message.method or ""
+    able = client.capabilities.get(CLIENT_METHODS.get(method, ""))
+    if able is None:
+        return error(METHOD_NOT_FOUND, f"Method not found: {method}")
+    declared, params = parse(able), message.params
+    if method == "elicitation/create":
+        mode = params.get("mode", "form")
+        # Who names no mode takes forms, as in the revisions before there were modes.
+        if (mode == "url" or "url" in declared) and mode not in declared:
+            return error(INVALID_PARAMS, f"The client has no elicitation in mode {mode}")
+    if method == "sampling/createMessage" and "tools" in params and "tools" not in declared:
+        return error(INVALID_PARAMS, "The client has no tools for sampling")
+    return ""

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.clients.clients import inability
 from mcpagg_runtime.messages.message import error, failure, is_id, result
 from mcpagg_runtime.messages.protocol import (
     INTERNAL_ERROR,
@@ -23,15 +22,15 @@ from mcpagg_runtime.servers.open_requests import (
     ANSWER_SECONDS,
     DeferredRequests,
     OpenRequests,
+    inability,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcpagg_runtime.clients.client import Client
-    from mcpagg_runtime.clients.clients import Clients
+    from mcpagg_runtime.clients.client import Client, Clients
     from mcpagg_runtime.messages.message import Message
-    from mcpagg_runtime.servers.call import Call
+    from mcpagg_runtime.servers.calls import Call
     from mcpagg_runtime.servers.connection import Connection
     from mcpagg_runtime.servers.instances import Instances
     from mcpagg_runtime.servers.lifecycle import Lifecycle
@@ -210,12 +209,10 @@ class ServerRequests:
     # Which calls have to wait
 
     def holds_back(self, call: Call) -> bool:
-        """Whether a call has to wait, so that it stays known whom a request is for.
+        """Whether a call has to wait, so that it stays known whom a legacy child's request is for.
 
         It never waits for one of its own party.
         """
-        if self._lifecycle.era != LEGACY:
-            return False
         if self._instances.own and self._instances.owners(self._connection.child):
             self.first_calls.forget()  # it asks: where parties share it, each call goes alone
         if not (self.first_calls.alone or self.held or self.open.pending):

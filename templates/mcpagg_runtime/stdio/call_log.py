@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.messages.jsontext import log_line, parse
 from mcpagg_runtime.messages.protocol import METHODS, OTHER
-from mcpagg_runtime.routing.routing import Dispatch
+from mcpagg_runtime.routing.router import Dispatch
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mcpagg_runtime.clients.client import Client
     from mcpagg_runtime.messages.message import Message
     from mcpagg_runtime.processes.writer import Writer
-    from mcpagg_runtime.servers.call import Call
+    from mcpagg_runtime.servers.calls import Call
     from mcpagg_runtime.servers.child import Child
     from mcpagg_runtime.servers.instances import Instances
 

@@ -17,7 +17,7 @@ from mcpagg_runtime.messages.protocol import BATCH_VERSION, CANCELLED, INTERNAL_
 from mcpagg_runtime.processes.threads import NO_THREAD, SIGNAL_SECONDS
 from mcpagg_runtime.processes.writer import Writer
 from mcpagg_runtime.routing.core import Core
-from mcpagg_runtime.routing.routing import Dispatch
+from mcpagg_runtime.routing.router import Dispatch
 from mcpagg_runtime.servers.effects import SAY, SEND, SLEEP, START, STATE, STOP
 from mcpagg_runtime.start.values import quote
 from mcpagg_runtime.stdio.supervisor import Supervisor
@@ -46,6 +46,10 @@ if TYPE_CHECKING:
 
         def dispatch(self, servers: Mapping[str, Instances]) -> Dispatch:
             """Return what gives calls to servers, and may log them."""
+
+
+# How often a thread that waits for a client checks whether the proxy is closing.
+CLOSING_CHECK_SECONDS = 1.0
 
 
 class Engine:
@@ -261,26 +265,32 @@ class Engine:
             if receiver is not None:
                 receiver.send(*those)
 
-    def receive_from_child(self, child: Child, run: Run, received: list[Received]) -> list[Sink]:
-        """Process messages of a run of a child; the lock is held.
+    def receive_from_child(
+        self, child: Child, run: Run, *lines: bytes, request: int = 0
+    ) -> list[Received]:
+        """Take lines of a run of a child; return what was read in each.
 
-        Returns the sinks of those clients that were sent something and do not read.
+        `request` is what they answer, if that is known. Waits until the clients that were sent
+        something read it: meanwhile the child's pipe fills, and not our memory.
         """
+        # Lines are parsed before the lock is taken: a long one holds up its own server alone.
+        read, redact = child.connection.read, self._supervisor.redact
+        received = [read(line, redact, request) for line in lines]
         reached: set[Client | Child] = set()
         effects, current = self.core.effects, self._supervisor.current
-        for one in received:
-            if self.is_closing or current.get(child) is not run:
-                break
-            self.core.from_child(child, one)
-            if effects.is_urgent:
-                reached |= self.perform()
-        reached |= self.perform()
-        unread = []
+        with self.lock:
+            for one in received:
+                if self.is_closing or current.get(child) is not run:
+                    break
+                self.core.from_child(child, one)
+                if effects.is_urgent:
+                    reached |= self.perform()
+            reached |= self.perform()
         for peer in reached:
             sink = self._sinks.get(peer)
-            if sink is not None and not sink.has_room():
-                unread.append(sink)
-        return unread
+            while not (sink is None or self.is_closing or sink.has_room(CLOSING_CHECK_SECONDS)):
+                pass
+        return received
 
     def _tick(self) -> float:
         """Do what is due; return when the next thing is. The lock is held."""

@@ -11,11 +11,11 @@ from mcpagg_runtime.clients.answers import Answers, answer_line
 from mcpagg_runtime.clients.client import Client
 from mcpagg_runtime.clients.profiles import choose
 from mcpagg_runtime.launch.needs import missing_variables, recursion_fault
+from mcpagg_runtime.messages.jsontext import decode
 from mcpagg_runtime.messages.message import (
     MAXIMUM_LINE_BYTES,
     Lines,
     Message,
-    decode,
     error,
     failure,
     read_message,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
+from functools import partial
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.launch.launch import Launches
 from mcpagg_runtime.launch.nesting import with_identity
 from mcpagg_runtime.messages.printable import where
-from mcpagg_runtime.messages.reading import answered
 from mcpagg_runtime.processes.process import Process
 from mcpagg_runtime.processes.reasons import start_failure
 from mcpagg_runtime.processes.spawning import spawn
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from mcpagg_runtime.launch.launch import Launch
-    from mcpagg_runtime.messages.message import Message
+    from mcpagg_runtime.messages.message import Fragment, Message
     from mcpagg_runtime.plan.plan import Plan
     from mcpagg_runtime.processes.spawning import SpawnedProcess
     from mcpagg_runtime.routing.core import Core
@@ -86,16 +86,9 @@ if TYPE_CHECKING:
             """Carry out actions of the core; the lock is held."""
 
         def receive_from_child(
-            self, child: Child, run: Run, received: list[Received]
-        ) -> list[Sink]:
-            """Pass messages of a child to the core; the lock is held.
-
-            Returns the sinks of clients that were sent something and do not read.
-            """
-
-
-# How often a thread that waits for a client checks whether the proxy is closing.
-CLOSING_CHECK_SECONDS = 1.0
+            self, child: Child, run: Run, *lines: bytes, request: int = 0
+        ) -> list[Received]:
+            """Take lines of a run; return what was read in each. The lock is not held."""
 
 
 class Supervisor:
@@ -184,15 +177,6 @@ class Supervisor:
         launch: Launch | None = None
         run: Run | None = None
 
-        def take(received: list[Received]) -> None:
-            if run is not None:
-                with host.lock:
-                    unread = host.receive_from_child(child, run, received)
-                # Backpressure: until they read, the child's pipe fills, and not our memory.
-                for client in unread:
-                    while not (host.is_closing or client.has_room(CLOSING_CHECK_SECONDS)):
-                        pass
-
         def ended(reason: str, stderr_tail: str) -> None:
             # A child that was stopped on purpose may run again already.
             if run is None or not run.detached:
@@ -206,7 +190,7 @@ class Supervisor:
             with self.spawning:
                 if host.is_closing:
                     return
-                run = self._start_run(child, launch, take, ended)
+                run = self._start_run(child, launch, ended)
                 with host.lock:
                     self._started = [old for old in self._started if not old.gone.is_set()]
                     self._started.append(run)
@@ -222,34 +206,21 @@ class Supervisor:
             else:
                 ended(f"could not be started: {start_failure(problem, launch)}", "")
 
-    def _start_run(
-        self,
-        child: Child,
-        launch: Launch,
-        take: Callable[[list[Received]], None],
-        ended: Callable[[str, str], None],
-    ) -> Run:
-        """Start a process, or make a connection to a remote server; its messages go to `take`."""
+    def _start_run(self, child: Child, launch: Launch, ended: Callable[[str, str], None]) -> Run:
+        """Start a process, or make a connection to a remote server."""
         host = self._host
-        # Lines are parsed before the lock is taken: a long one holds up its own server alone.
-        read, redact = child.connection.read, self.redact
-
-        def receive(*lines: bytes) -> None:
-            take([read(line, redact) for line in lines])
-
-        def receive_answers(line: bytes, request: int) -> list[int]:
-            received = read(line, redact, request)
-            take([received])
-            return answered(received[0])
-
         if launch.transport == "stdio":
-            return Process(self._spawn(launch), receive, ended)
+            return Process(self._spawn(launch), partial(host.receive_from_child, child), ended)
         from mcpagg_runtime.remote.transport import RemoteConnection
 
+        def receive(line: bytes, request: int) -> list[Message | Fragment]:
+            [(found, _)] = host.receive_from_child(child, connection, line, request=request)
+            return found
+
         config = os.path.join(self._folder, host.plan.config) if host.plan.config else "CONFIG"
-        return RemoteConnection(
+        connection = RemoteConnection(
             launch,
-            receive_answers,
+            receive,
             ended,
             lambda request, why: host.attempt(
                 lambda core: core.request_failed(child, request, why)
@@ -259,6 +230,7 @@ class Supervisor:
             f"mcpagg/{host.plan.compiler}",
             config,
         )
+        return connection
 
     def _spawn(self, launch: Launch) -> SpawnedProcess:
         """Start the process of a server; the lock `spawning` is held."""

@@ -21,6 +21,7 @@ from mcpagg_runtime.launch.launch import Launch
 from mcpagg_runtime.lists.catalogue import TOOLS
 from mcpagg_runtime.messages.jsontext import obj
 from mcpagg_runtime.messages.message import Fragment, Message, error, failure, result
+from mcpagg_runtime.messages.odd_lines import SHOWN_CHARACTERS
 from mcpagg_runtime.messages.printable import printable
 from mcpagg_runtime.messages.protocol import (
     CLIENT_METHODS,
@@ -28,7 +29,6 @@ from mcpagg_runtime.messages.protocol import (
     METHOD_NOT_FOUND,
     MODERN_VERSION,
 )
-from mcpagg_runtime.messages.reading import SHOWN_CHARACTERS, answered
 from mcpagg_runtime.modern.child import ModernChildPort
 from mcpagg_runtime.plan import plan
 from mcpagg_runtime.processes.process import PIPE_GRACE_SECONDS, STDERR_TAIL_LINES, Process
@@ -262,7 +262,7 @@ class ProbeConnection:
         self.gone = ""
         self._effects = Effects(TIME.now)
         options = plan.Options(Options().runtime())
-        self.connection = Connection(self, self._receive, {}, options, self._effects)
+        self.connection = Connection(self, self, {}, options, self._effects)
         if self.is_modern:
             unnamed = Speakers(named=False, several=False)
             self.connection.open(ModernChildPort(self.connection, ABOUT, unnamed), None)
@@ -277,7 +277,7 @@ class ProbeConnection:
             raise ServerFault(launch.redact(f"could not be started: {_why(problem)}")) from None
 
     def _process(self, launch: Launch, config: str) -> Process | RemoteConnection:
-        def receive(*lines: bytes) -> None:
+        def receive(_process: Process, *lines: bytes) -> None:
             for line in lines:
                 self._take(line, 0)
 
@@ -290,8 +290,8 @@ class ProbeConnection:
 
     # What it says
 
-    def _take(self, line: bytes, request: int) -> list[int]:
-        """Take a line; return the ids of the requests that it answers."""
+    def _take(self, line: bytes, request: int) -> list[Message | Fragment]:
+        """Take a line; return what it holds."""
         server, redact = self.server, self.server.launch.redact
         messages, oddity = self.connection.read(line, redact, request)
         for message in messages:
@@ -304,7 +304,7 @@ class ProbeConnection:
             server.spoke = server.spoke or bool(messages)
             for message in messages:
                 self._deliver(message)
-        return answered(messages)
+        return messages
 
     def _fail(self, request: int, reason: str) -> None:
         with self._changed:
@@ -321,14 +321,19 @@ class ProbeConnection:
             self.gone = self.gone or reason
             self._changed.notify_all()
 
-    def _receive(self, message: Message | Fragment) -> None:
-        """Take what it says, from its port."""
-        if isinstance(message, Fragment) or message.method is None:
-            for answer in self.connection.ended_by(message):
-                self.connection.answered(answer)
-        elif message.id_text:
-            self.connection.send(self._reply(message))
-        elif message.method == TOOLS.announcement:
+    # The events of its port; see `ChildEvents`
+
+    def answered(self, number: int, message: Message) -> None:
+        """It has answered a request."""
+        self.connection.answered(number, message)
+
+    def asks(self, _client: object, message: Message) -> None:
+        """It asks for something."""
+        self.connection.send(self._reply(message))
+
+    def notifies(self, message: Message) -> None:
+        """It announces a change, or says something that nobody waits for."""
+        if message.method == TOOLS.announcement:
             self.changes += 1
 
     def _reply(self, message: Message) -> Message:
@@ -358,7 +363,8 @@ class ProbeConnection:
     def _perform(self) -> None:
         """Send the queued messages; discovery reports nothing else of the runtime's effects."""
         self._effects.settle()
-        for kind, _, message in self._effects.taken():
+        actions, self._effects.actions = self._effects.actions, []
+        for kind, _, message in actions:
             if kind is SEND:
                 self.server.process.send(message)
 
