@@ -40,10 +40,13 @@ def compiler_options() -> Iterator[str]:
 
 def proxy_options() -> Iterator[str]:
     """Yield the options of the emitted file, as a table."""
-    # One with profiles takes every option that there is.
-    parser = argument_parser(plan({"db": ["query"]}, profiles={"small": {"db": ["query"]}}))
-    shown = [action for action in parser._actions if action.help != argparse.SUPPRESS]
+    shown = [each for each in proxy_parser()._actions if each.help != argparse.SUPPRESS]
     yield _table([(_usage(action), _meaning(action.help or "")) for action in shown])
+
+
+def proxy_parser() -> argparse.ArgumentParser:
+    """Return what reads the command line of a file that has profiles, and so takes every option."""
+    return argument_parser(plan({"db": ["query"]}, profiles={"small": {"db": ["query"]}}))
 
 
 def _spelled(name: str, how: Option) -> str:

@@ -75,9 +75,15 @@ class Workshop:
 
     def servers(self, scene: Scene) -> dict[str, object]:
         """Return the entries of a scene's children."""
-        options = [str(scene.delay), str(self.up_file(scene)), str(scene.tools)]
-        entry = {"command": FLOOR[0], "args": [*FLOOR[1:], ECHO, *options]}
-        return {f"child{number}": entry for number in range(1, scene.children + 1)}
+        return {
+            f"child{number}": {"command": command, "args": arguments}
+            for number, (command, *arguments) in enumerate(self.commands(scene), 1)
+        }
+
+    def commands(self, scene: Scene) -> list[list[str]]:
+        """Return the command line of each of a scene's children."""
+        options = [str(scene.delay), f"up={self.up_file(scene)}", str(scene.tools)]
+        return [[*FLOOR, ECHO, *options]] * scene.children
 
     def written(self, name: str, servers: Mapping[str, object]) -> Path:
         """Write a config of these servers."""

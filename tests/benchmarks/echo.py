@@ -1,9 +1,9 @@
 """The benchmarks' child: an MCP server with ten or more tools that all echo, standard library only.
 
-    python3 echo.py [SECONDS [FILE [TOOLS]]]
+    python3 echo.py [SECONDS [up=FILE [TOOLS]]]
 
 It takes SECONDS to start, and adds a line with the time to FILE when its client has said
-`initialized`: then it is up.
+`initialized`: then it is up. (A path alone would be part of what a peer pins, which it changes.)
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def main() -> None:
             output.write(json.dumps(reply, separators=(",", ":")).encode() + b"\n")
             output.flush()
         elif message["method"] == "notifications/initialized" and sys.argv[2:]:
-            with open(sys.argv[2], "a", encoding="ascii") as file:
+            with open(sys.argv[2].removeprefix("up="), "a", encoding="ascii") as file:
                 file.write(f"{time.monotonic()}\n")
 
 

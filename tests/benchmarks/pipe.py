@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from processes import family, table
 
 LIMIT = 120.0
-"""Seconds until a server that does not answer is killed, which ends every read."""
+"""Seconds after the last request until a server is killed, which ends a read without an answer."""
 
 FLOOR = [sys.executable, "-I", "-S"]
 """The barest Python there is: what everything is compared with, and how proxies are run."""
@@ -54,9 +54,8 @@ class Pipe:
         assert self.process.stdout is not None
         self.input, self.output = self.process.stdin, self.process.stdout
         self.last_id = 0
-        self.watchdog = threading.Timer(LIMIT, self.process.kill)
-        self.watchdog.daemon = True
-        self.watchdog.start()
+        self.asked = self.started
+        self.watch(LIMIT)
 
     def __enter__(self) -> Pipe:
         return self
@@ -64,8 +63,23 @@ class Pipe:
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
+    def watch(self, seconds: float) -> None:
+        """Look again in so many seconds whether the server has been silent for too long."""
+        self.watchdog = threading.Timer(seconds, self.look)
+        self.watchdog.daemon = True
+        self.watchdog.start()
+
+    def look(self) -> None:
+        """Kill a server that was asked too long ago."""
+        left = self.asked + LIMIT - time.monotonic()
+        if left <= 0:
+            self.process.kill()
+        else:
+            self.watch(left)
+
     def send(self, method: str, params: object = None, *, answer: bool = True) -> int:
         """Send a request and return its id, or a notification if no answer is expected."""
+        self.asked = time.monotonic()
         message: dict[str, object] = {"jsonrpc": "2.0", "method": method, "params": params or {}}
         if answer:
             self.last_id += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 from bench import Bench
@@ -30,6 +31,9 @@ PAUSE_SECONDS = 1.0
 WAITING = [*FLOOR, "-c", 'print(\'{"jsonrpc":"2.0","id":1,"result":{}}\', flush=True); input()']
 """A bare interpreter that says when it is up, and waits: the floor of memory."""
 
+BARE = ["bare client"]
+"""Stands for what starts every server by itself, without a proxy."""
+
 SCENES = (Scene(1), Scene(10), Scene(30), Scene(1, 2), Scene(10, 2))
 
 
@@ -42,10 +46,13 @@ def measure(bench: Bench) -> None:
         def turn(argv: list[str], up: Path = up, scene: Scene = scene) -> dict[str, float]:
             if argv == FLOOR:
                 return floor()
+            if argv == BARE:
+                return bare_client(bench.workshop.commands(scene))
             seen = one_start(argv, up, scene.children)
             return seen | later_call(argv) if scene == Scene(1) else seen
 
-        contenders = {"floor": FLOOR, **bench.workshop.contenders(scene)}
+        bare = {"bare client": BARE} if scene.children > 1 else {}
+        contenders = {"floor": FLOOR, **bare, **bench.workshop.contenders(scene)}
         thorough = 2 if scene.delay else 11
         samples = bench.turns(1 if bench.quick else thorough, contenders, turn)
         tables[scene] = bench.report.add(f"start, {scene}", "floor", samples)
@@ -78,6 +85,19 @@ def one_start(argv: list[str], up: Path, children: int) -> dict[str, float]:
             seen["all up ms"] = (last_up(up, children) - pipe.started) * 1000
         seen["memory MB"] = resident(pipe.process.pid) / 1e6
     return seen
+
+
+def bare_client(commands: list[list[str]]) -> dict[str, float]:
+    """Start every server at once, as a client does without a proxy, until all have answered."""
+    with ExitStack() as stack:
+        pipes = [stack.enter_context(Pipe(argv)) for argv in commands]
+        for pipe in pipes:
+            pipe.initialize()
+        seen = {"initialize ms": pipes[0].elapsed() * 1000}
+        servers = [listed(pipe, "echo") for pipe in pipes]
+        seen["tools/list ms"] = pipes[0].elapsed() * 1000
+        servers[-1].call(text="x")
+        return seen | {"first call ms": pipes[0].elapsed() * 1000}
 
 
 def later_call(argv: list[str]) -> dict[str, float]:

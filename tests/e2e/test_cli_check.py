@@ -246,15 +246,15 @@ def test_a_terminal_gets_colours_unless_it_must_not(
     assert (b"\x1b" in shown) is coloured
 
 
-# --- The workflow of generated/README.md ---------------------------------------------------------
+# --- The workflow of generated/TEAM.md -----------------------------------------------------------
 
-README = Path(__file__).resolve().parents[2] / "generated" / "README.md"
+GUIDE = Path(__file__).resolve().parents[2] / "generated" / "TEAM.md"
 BASH = shutil.which("bash")
 
 
 def steps() -> list[str]:
     """Return the scripts of the workflow."""
-    [workflow] = re.findall("```yaml\n(name: .*?)```", README.read_text("utf-8"), re.DOTALL)
+    [workflow] = re.findall("```yaml\n(name: .*?)```", GUIDE.read_text("utf-8"), re.DOTALL)
     found = re.findall(r"run: \|\n((?: {10}.*\n)+)", workflow)
     return [script.replace("\n" + " " * 10, "\n").strip() for script in found]
 

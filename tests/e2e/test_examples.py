@@ -39,13 +39,13 @@ def test_the_demo_serves_its_tools() -> None:
         assert "3000" in answer
 
 
-def test_the_demos_first_command_of_the_readme_shows_what_it_says(tmp_path: Path) -> None:
+def test_the_first_command_of_the_demo_shows_what_its_page_says(tmp_path: Path) -> None:
     file = tmp_path / "server.py"
     config = GENERATED / "demo/mcp.json"
     command = [sys.executable, "-m", "mcpagg", str(config), "-o", str(file)]
     shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    readme = (GENERATED.parent / "README.md").read_text("utf-8")
+    page = (GENERATED / "README.md").read_text("utf-8")
     for line in shown.splitlines()[1:4]:
-        assert line in readme
+        assert line in page
     entry = shown.split("config: ")[1].splitlines()[0]  # what may follow is about this machine
     assert json.loads(entry)["mcpServers"]["mcp"]["args"] == ["-I", str(file)]

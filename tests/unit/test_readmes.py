@@ -9,9 +9,11 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from pages import MAKERS, pages_with_parts, renewed
+from pages import MAKERS, pages_with_parts, proxy_parser, renewed
 
+from mcpagg.clients import PLACES
 from mcpagg.command.arguments import Run
+from mcpagg.command.arguments import argument_parser as compiler_parser
 from mcpagg.options import Options, flag_of, options_of
 from mcpagg.passes.config.dialects import DIALECTS
 
@@ -24,6 +26,7 @@ FOLDERS = ("templates/*.md", "compiler/*.md", "tests/**/*.md", "generated/*.md",
 """Where pages are."""
 
 LONGEST_PAGE = 330
+LONGEST_TOP_PAGE = 120
 LONGEST_LINE = 100
 LONGEST_CORE = 120
 """The lines of "The core in an hour"."""
@@ -56,6 +59,11 @@ LISTED = re.compile(r"^- `(\w+)`(°?) \S.*$", re.MULTILINE)
 
 BOUND = re.compile(r"^\| [^|]* \| ([^|]*) \| [^|]* \| `\w+::.*\|$", re.MULTILINE)
 """A row of a table of bounds: the modules that keep it."""
+
+COMMAND = re.compile(r"(mcpagg-compile|server\.py)((?:\\\n|[^\n`])*)")
+"""A command of the compiler, or of an emitted file, with what stands behind it in its line."""
+
+FLAG = re.compile(r"(?<![\w-])--?[a-z][\w-]*")
 
 FILES = ("json", "md", "mjs", "py")
 """What stands behind a dot in the name of a file."""
@@ -246,6 +254,21 @@ def test_everything_that_is_made_for_a_page_is_in_one(maker: str) -> None:
     assert sum(f"pages.py: {maker} -->" in text for text in texts) == 1
 
 
+def flags(command: str) -> set[str]:
+    """Return the options of what begins a command, and not of another one behind it."""
+    return set(FLAG.findall(re.split(r"[;&|#\])]", command)[0]))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_command_has_options_that_are_there(page: str) -> None:
+    known = {
+        "mcpagg-compile": set(compiler_parser()._option_string_actions),
+        "server.py": set(proxy_parser()._option_string_actions),
+    }
+    for program, behind in COMMAND.findall(read(page)):
+        assert flags(behind) - known[program] == set(), behind
+
+
 def test_every_option_is_in_its_table() -> None:
     text = read("compiler/OPTIONS.md")
     for name, (how, _) in (options_of(Run) | options_of(Options)).items():
@@ -253,6 +276,11 @@ def test_every_option_is_in_its_table() -> None:
             assert re.search(
                 rf"^\| .*`{flag.upper() if flag == name else flag}[ `]", text, re.M
             ), flag
+
+
+def test_every_client_whose_config_is_found_is_named() -> None:
+    named = set(re.findall(r"[\w-]+", read("generated/DESKTOP.md")))
+    assert PLACES.keys() - named == set()
 
 
 @pytest.mark.parametrize("dialect", [row.name for row in DIALECTS])
@@ -274,6 +302,12 @@ def paragraphs(page: str) -> list[str]:
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_is_no_longer_than_one_reads(page: str) -> None:
     assert len(read(page).splitlines()) <= LONGEST_PAGE
+
+
+def test_the_top_page_is_one_that_a_visitor_reads() -> None:
+    lines = read("README.md").splitlines()
+    assert len(lines) <= LONGEST_TOP_PAGE
+    assert [line for line in lines if len(line) > LONGEST_LINE] == []
 
 
 @pytest.mark.parametrize("page", PAGES)

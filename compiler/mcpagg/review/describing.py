@@ -160,7 +160,8 @@ def describe_values(change: Change) -> str:
 def _value(value: Any, longest: int) -> str | None:
     if value is ABSENT:
         return None
-    return in_short(value if isinstance(value, str) else dumps(value, quote=_quoted), longest)
+    is_text = isinstance(value, str) and value != ""  # of which nothing could be seen
+    return in_short(value if is_text else dumps(value, quote=_quoted), longest)
 
 
 def _quoted(text: str) -> str:

@@ -61,10 +61,11 @@ class Changed(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """All that has changed; `classes` is {what to say of a class: its tone}."""
+    """All that has changed; `numbers` is {class: how many changes}, `tones` {class: its tone}."""
 
     headline: str
-    classes: dict[str, str]
+    numbers: Mapping[str, int]
+    tones: Mapping[str, str]
     servers: tuple[Changed, ...]
     unchanged: int
     diff: str
@@ -86,7 +87,8 @@ def changes_of(review: Review, servers: Mapping[str, str], items: Mapping[Key, s
     summaries = {summary.name: _without_name(summary) for summary in review.servers}
     return Changes(
         review.outcome(),
-        {f"{number} {class_}": tones[class_] for class_, number in review.numbers.items()},
+        review.numbers,
+        tones,
         tuple(
             Changed(
                 name, servers.get(name, ""), summaries.get(name, ""), (*_subjects(changes, items),)

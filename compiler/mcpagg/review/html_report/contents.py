@@ -81,6 +81,11 @@ class Entry:
     arguments: tuple[Argument, ...]
     documents: tuple[Document, ...]
 
+    @property
+    def is_moved(self) -> bool:
+        """Whether it is new, or something of it has changed."""
+        return any(badge.tone == "mark" for badge in self.badges)
+
 
 @dataclass(frozen=True, slots=True)
 class Server:

@@ -21,12 +21,12 @@
 
   const filter = () => {
     const words = query.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const wanted = badge.value;
+    const wanted = badge.value && badge.value.split("|");
     let number = 0;
     for (const entry of entries) {
       const text = words.length ? textOf(entry) : "";
       const fits = words.every((word) => text.includes(word))
-        && (!wanted || entry.dataset.badges.split("|").includes(wanted));
+        && (!wanted || wanted.some((word) => entry.dataset.badges.split("|").includes(word)));
       entry.hidden = !fits;
       number += fits;
     }
@@ -47,6 +47,21 @@
       }
       target.open = true;
       target.scrollIntoView();
+    }
+  };
+
+  // A class of changes: only its changes are shown, or all of them again.
+  const classes = [...document.querySelectorAll(".classes button")];
+  const pick = (picked) => {
+    const wanted = picked.getAttribute("aria-pressed") === "true" ? "" : picked.dataset.class;
+    for (const button of classes) {
+      button.setAttribute("aria-pressed", button.dataset.class === wanted);
+    }
+    for (const change of document.querySelectorAll(".change")) {
+      change.hidden = Boolean(wanted) && change.dataset.class !== wanted;
+    }
+    for (const part of document.querySelectorAll(".changed li, .changed")) {
+      part.hidden = !part.querySelector(".change:not([hidden])");
     }
   };
 
@@ -73,6 +88,10 @@
     for (const entry of entries) entry.open = open;
     fold.textContent = open ? "Close all" : "Open all";
   });
+  for (const button of classes) {
+    button.disabled = false;
+    button.addEventListener("click", () => pick(button));
+  }
   form.hidden = false;
   reveal();
 })();

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 import unicodedata
+from difflib import SequenceMatcher
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mcpagg.compilation import Compilation
+    from mcpagg.review.html_report.changes import ShownChange
     from mcpagg.review.reviewing import Review
 
 PACKAGE = "mcpagg.review.html_report"
@@ -36,6 +39,8 @@ LAYOUT = "\n\t"
 BAR_LENGTH = 1000
 SNIPPET = 240
 _GAP = 1.5
+_WORD = re.compile(r"\w+|\s+|[^\w\s]")
+_ALIKE = 0.7  # where the shorter text has less in common, both are read as a whole
 
 
 def render(result: Compilation, review: Review | None = None) -> str:
@@ -93,6 +98,31 @@ def referring(text: str) -> Markup:
     return Markup().join([*parts, marked(text[start:])])
 
 
+def compared(change: ShownChange) -> tuple[Markup | None, Markup | None]:
+    """Return the values before and after for the body; words that one alone has are marked."""
+    before, after = change.before, change.after
+    if before is None or after is None or change.short:
+        return _whole(before), _whole(after)
+    old, new = _WORD.findall(before), _WORD.findall(after)
+    match = SequenceMatcher(None, old, new, autojunk=False)
+    if sum(block.size for block in match.get_matching_blocks()) < _ALIKE * min(len(old), len(new)):
+        return marked(before), marked(after)
+    steps = match.get_opcodes()
+    return (
+        Markup().join(_part(step, old[start:end]) for step, start, end, _, _ in steps),
+        Markup().join(_part(step, new[start:end]) for step, _, _, start, end in steps),
+    )
+
+
+def _whole(text: str | None) -> Markup | None:
+    return None if text is None else marked(text)
+
+
+def _part(step: str, words: list[str]) -> Markup:
+    text = marked("".join(words))
+    return text if step == "equal" or not text else Markup("<mark>{}</mark>").format(text)
+
+
 def _mark(char: str) -> Markup:
     if char in LAYOUT:
         return Markup(char)  # noqa: S704 - a line end or a tabulator
@@ -139,6 +169,6 @@ def _template() -> jinja2.Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters = (marked, referring, grouped, snippet, tokens)
+    filters = (marked, compared, referring, grouped, snippet, tokens)
     environment.filters |= {function.__name__: function for function in filters}
     return environment.get_template("page.html.j2")
