@@ -36,7 +36,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Union
 
     Frozen = Union["NpmTree", "PypiTree", "DockerImage", "LocalFiles", "Program"]
@@ -48,7 +48,14 @@ MARKS = ("optional", "scripts", "via-metadata")
 NESTED = ">"
 
 
-class Unreadable(ValueError):
+class FrozenError(ValueError):
+    """Raised for a server that cannot be started as it was frozen.
+
+    `str()` completes "Server 'x' could not be started: …".
+    """
+
+
+class Unreadable(FrozenError):
     """Raised for rows that are none of a frozen server."""
 
 
@@ -96,11 +103,11 @@ class NpmTree:
     __slots__ = ("args", "bin", "name", "on", "packages", "version")
     kind = "npm"
 
-    def __init__(  # noqa: PLR0913 - the fields of a head
+    def __init__(
         self,
         name: str,
         version: str,
-        bin: str,  # noqa: A002 - npm's word
+        bin: str,
         args: int,
         packages: Iterable[NpmPackage],
         on: Sequence[str] = (),
@@ -150,7 +157,7 @@ class PypiTree:
     __slots__ = ("args", "entry", "name", "on", "packages", "python", "version")
     kind = "pypi"
 
-    def __init__(  # noqa: PLR0913 - the fields of a head
+    def __init__(
         self,
         name: str,
         version: str,
@@ -238,8 +245,7 @@ def read_frozen(rows: Sequence[str]) -> Frozen:
     """
     try:
         kind, *fields = rows[0].split(" ")
-        read = {"npm": _npm, "pypi": _pypi, "docker": _docker, "files": _files, "program": _program}
-        return read[kind](fields, rows[1:])
+        return _READERS[kind](fields, rows[1:])
     except Unreadable:
         raise
     except (LookupError, ValueError, TypeError, AttributeError) as problem:
@@ -304,6 +310,15 @@ def _files(fields: list[str], lines: Sequence[str]) -> LocalFiles:
 def _program(fields: list[str], lines: Sequence[str]) -> Program:
     (digest,) = fields
     return Program(digest)
+
+
+_READERS: Mapping[str, Callable[[list[str], Sequence[str]], Frozen]] = {
+    NpmTree.kind: _npm,
+    PypiTree.kind: _pypi,
+    DockerImage.kind: _docker,
+    LocalFiles.kind: _files,
+    Program.kind: _program,
+}
 
 
 def _flags(words: Iterable[str]) -> dict[str, str]:

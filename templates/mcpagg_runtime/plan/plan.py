@@ -104,6 +104,8 @@ class Plan:
         """The plan that this is a part of: itself, unless it is narrowed."""
         self.overlays: str = tables.get("overlays", "")
         """Patches of tools, see `lists.entries`: JSON text, "" for none."""
+        self.frozen: str = tables.get("frozen", "")
+        """What frozen servers start, see `frozen.table`: JSON text, "" for none."""
 
     @property
     def needs(self) -> list[str]:
