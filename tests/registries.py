@@ -248,7 +248,7 @@ class Registries:
         )
 
     def npm_tree(self, args: int = 0) -> NpmTree:
-        """Return the server of the registry of npm as it is frozen now, with version 1.0.0 of all."""
+        """Return the server of the registry of npm as it is frozen now, with 1.0.0 of all."""
         packages = [
             NpmPackage([name], "1.0.0", self.npm.integrity(name, "1.0.0")) for name in PACKAGES
         ]

@@ -101,7 +101,7 @@ def _wanted(package: NpmPackage) -> str:
     return f"npm:{package.name}@{package.version}" if alias else package.version
 
 
-def install(programs: Programs, tree: NpmTree, folder: str) -> None:
+def install_modules(programs: Programs, tree: NpmTree, folder: str) -> None:
     """Install a tree into a folder, with the scripts of those packages alone that may run theirs.
 
     Raises:
@@ -166,6 +166,6 @@ def _folders(name: str) -> list[str]:
     return ["node_modules", *name.split("/")]
 
 
-def command_of(tree: NpmTree, folder: str, node: str) -> list[str]:
+def node_command(tree: NpmTree, folder: str, node: str) -> list[str]:
     """Return what starts a server from the folder that its tree is installed in."""
     return [node, os.path.join(folder, "node_modules", *tree.bin.split("/"))]

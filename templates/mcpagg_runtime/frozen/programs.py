@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from mcpagg_runtime.processes.spawning import KILL, lead_group, start_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-    from typing import BinaryIO
+    from typing import IO
 
     from mcpagg_runtime.processes.spawning import Group
 
@@ -22,8 +23,6 @@ LIMIT_SECONDS = 600.0
 POLL_SECONDS = 0.05
 TOLD_SECONDS = 2.0
 OUTPUT_BYTES = 1 << 16
-OUTPUT = "output.txt"
-"""What programs have written, in the folder that they run in."""
 # They say how to install what is said on the command line, or which other packages: nobody has
 # reviewed them. Where to install from is the user's own business.
 NOT_HEEDED = frozenset(
@@ -62,7 +61,6 @@ class Programs:
         folder: str,
         beside: str,
         tell: Callable[[], None],
-        offline: bool = False,
     ) -> None:
         """`env` is that of the server, `folder` what relative paths of its PATH are meant from.
 
@@ -109,9 +107,9 @@ class Programs:
 
         Raises:
             FrozenError: it cannot be started, or was ended, or its time is up.
-            OSError: the folder cannot be written.
+            OSError: nothing can be written any more.
         """
-        with open(os.path.join(folder, OUTPUT), "w+b") as output:
+        with tempfile.TemporaryFile() as output:
             popen = self._started(command, folder, output)
             try:
                 self._group = lead_group(popen.pid)
@@ -125,11 +123,10 @@ class Programs:
                 self._group = None
             output.seek(max(0, output.seek(0, os.SEEK_END) - OUTPUT_BYTES))
             written = output.read().decode("utf-8", "replace")
-        os.remove(os.path.join(folder, OUTPUT))
         return popen.returncode, written
 
     def _started(
-        self, command: list[str], folder: str, output: BinaryIO
+        self, command: list[str], folder: str, output: IO[bytes]
     ) -> subprocess.Popen[bytes]:
         try:
             return subprocess.Popen(

@@ -51,18 +51,16 @@ _UV_CAUSE = re.compile(
 )
 _PIP_CAUSE = re.compile(r"^ERROR: (.*)$", re.MULTILINE)
 _LINES = 4
-# The command takes a module, and perhaps a function of it; the current folder is no place to find
-# modules in, though Python looks there for those of `-c`.
-_CALL = """\
-import sys
-sys.path[:] = [path for path in sys.path if path]
-sys.argv[0] = {command!r}
-from {module} import {first}
-sys.exit({function}())"""
-_RUN = """\
-import runpy, sys
-sys.path[:] = [path for path in sys.path if path]
-runpy.run_module({module!r}, run_name="__main__", alter_sys=True)"""
+# The current folder is no place to find modules in, though Python looks there for those of `-c`.
+_PATHS = "sys.path[:] = [path for path in sys.path if path]"
+_CALL = (
+    f"import sys; {_PATHS}; sys.argv[0] = {{command!r}}; "
+    "from {module} import {first}; sys.exit({function}())"
+)
+_RUN = (
+    f"import runpy, sys; {_PATHS}; "
+    "runpy.run_module({module!r}, run_name='__main__', alter_sys=True)"
+)
 
 
 def requirements_of(tree: PypiTree) -> str:
@@ -96,7 +94,7 @@ def _hex(text: str) -> str:
     return digest.hex()
 
 
-def install(programs: Programs, tree: PypiTree, folder: str) -> None:
+def install_environment(programs: Programs, tree: PypiTree, folder: str) -> None:
     """Make the environment of a server in a folder.
 
     Raises:
@@ -196,7 +194,7 @@ def is_usable(folder: str) -> bool:
     return os.path.exists(_python_in(folder))
 
 
-def command_of(tree: PypiTree, folder: str) -> list[str]:
+def python_command(tree: PypiTree, folder: str) -> list[str]:
     """Return what starts a server from the folder that its environment is in.
 
     Not its script: that of an environment that can be moved is one of a shell.

@@ -8,12 +8,14 @@ from contextlib import contextmanager
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.frozen import npm, pypi
 from mcpagg_runtime.frozen.cache import TreeCache, cache_folder, lock, refuse_unsafe
-from mcpagg_runtime.frozen.contents import write_contents
+from mcpagg_runtime.frozen.contents import difference, write_contents
 from mcpagg_runtime.frozen.coverage import refuse_uncovered
+from mcpagg_runtime.frozen.docker import is_here, pinned, pull
 from mcpagg_runtime.frozen.local import PYTHON, files_digest, program_digest
+from mcpagg_runtime.frozen.npm import install_modules, node_command
 from mcpagg_runtime.frozen.programs import Programs
+from mcpagg_runtime.frozen.pypi import install_environment, is_usable, python_command
 from mcpagg_runtime.frozen.table import (
     DockerImage,
     FrozenError,
@@ -74,7 +76,7 @@ class FrozenServers:
             return
         before, own = _split(launch.argv, frozen.args)
         if isinstance(frozen, DockerImage):
-            launch.argv = [*before[:-1], _pinned(before[-1], frozen), *own]
+            launch.argv = [*before[:-1], pinned(before[-1], frozen), *own]
             return
         for name in SEARCH_PATHS:
             if launch.env.get(name) == self._environ.get(name):
@@ -88,10 +90,10 @@ class FrozenServers:
             return
         place = self.installed(frozen, launch, tell)
         if isinstance(frozen, PypiTree):
-            launch.argv = [*pypi.command_of(frozen, place), *own]
+            launch.argv = [*python_command(frozen, place), *own]
         else:
             node = self._programs(launch, lambda: None).needed("node", "https://nodejs.org")
-            launch.argv = [*npm.command_of(frozen, place, node), *own]
+            launch.argv = [*node_command(frozen, place, node), *own]
 
     def end(self) -> None:
         """End what is being installed; returns when nothing is left of it, or soon after."""
@@ -106,15 +108,63 @@ class FrozenServers:
         for programs in list(self._running):
             programs.end()
 
-    # Trees
+    # Installing
 
-    def place(self, tree: Tree) -> str:
-        """Return the folder of a tree, installed or not.
+    def state(self, name: str) -> str:
+        """Return whether what a server starts is installed, and how, for people; starts nothing.
 
         Raises:
-            FrozenError: this user has no cache folder.
+            FrozenError: it cannot be told, or is not to be trusted.
         """
-        return TreeCache(self._environ).place(tree)
+        frozen = read_frozen(self._table[name])
+        if not isinstance(frozen, (NpmTree, PypiTree)):
+            return described(frozen)
+        return f"{described(frozen)}, {'' if self.is_installed(frozen) else 'not yet '}installed"
+
+    def damage(self, name: str, *, deep: bool = False) -> str:
+        """Return what of an installed tree is not as it was installed, "" for nothing.
+
+        `deep`: what files hold is read.
+
+        Raises:
+            FrozenError: see `is_installed`.
+        """
+        frozen = read_frozen(self._table[name])
+        if not isinstance(frozen, (NpmTree, PypiTree)) or not self.is_installed(frozen):
+            return ""
+        place = self._cache().place(frozen)
+        found = difference(place, deep=deep)
+        remedy = f"remove {place}, and it is installed anew"
+        return f"what is installed is not as it was: {found}; {remedy}" if found else ""
+
+    def fetch(self, launch: Launch, tell: Callable[[str], None]) -> str:
+        """Have all on this machine that a server starts; return that in a few words.
+
+        Raises:
+            FrozenError: it cannot be had.
+        """
+        frozen = read_frozen(self._table[launch.name])
+        if isinstance(frozen, (NpmTree, PypiTree)):
+            self.installed(frozen, launch, tell)
+        elif isinstance(frozen, DockerImage):
+            with self._at_work(self._programs(launch, lambda: None)) as programs:
+                pull(programs, frozen, launch.argv[0], self._folder)
+        return self.state(launch.name)
+
+    def require(self, launch: Launch) -> str:
+        """Return what a server starts in a few words, if all of it is here; nothing is fetched.
+
+        Raises:
+            FrozenError: something is not.
+        """
+        frozen = read_frozen(self._table[launch.name])
+        if isinstance(frozen, (NpmTree, PypiTree)) and not self.is_installed(frozen):
+            raise FrozenError("it is not installed")
+        if isinstance(frozen, DockerImage):
+            with self._at_work(self._programs(launch, lambda: None)) as programs:
+                if not is_here(programs, frozen, launch.argv[0], self._folder):
+                    raise FrozenError("its image is not on this machine")
+        return self.state(launch.name)
 
     def is_installed(self, tree: Tree) -> bool:
         """Whether a tree is installed, and can be started.
@@ -122,9 +172,9 @@ class FrozenServers:
         Raises:
             FrozenError: somebody else might have put something else there.
         """
-        cache = TreeCache(self._environ)
+        cache = self._cache()
         place = cache.place(tree)
-        return cache.has(place) and (isinstance(tree, NpmTree) or pypi.is_usable(place))
+        return cache.has(place) and (isinstance(tree, NpmTree) or is_usable(place))
 
     def installed(self, tree: Tree, launch: Launch, tell: Callable[[str], None]) -> str:
         """Return the folder of a tree, which is installed first if it is not.
@@ -132,17 +182,16 @@ class FrozenServers:
         Raises:
             FrozenError: it cannot be installed.
         """
-        cache = TreeCache(self._environ)
+        cache = self._cache()
         place = cache.place(tree)
         if self.is_installed(tree):
             return place
         refuse_uncovered(tree)
         what = f"is being installed: {described(tree)}"
         tell(what)
-        programs = self._programs(launch, lambda: tell(what))
-        cache.prepare()
-        with self._at_work(programs):
+        with self._at_work(self._programs(launch, lambda: tell(what))) as programs:
             try:
+                cache.prepare()
                 with lock(place, programs.check) as held:
                     if not self.is_installed(tree):
                         programs.held = () if held is None else (held,)
@@ -153,13 +202,16 @@ class FrozenServers:
                 raise cache.unwritable(problem) from problem
         return place
 
+    def _cache(self) -> TreeCache:
+        return TreeCache(self._environ)
+
     def _programs(self, launch: Launch, tell: Callable[[], None]) -> Programs:
         command = launch.argv[0]
         beside = os.path.dirname(command) if os.path.isabs(command) else ""
         return Programs(launch.env, launch.cwd or self._folder, beside, tell)
 
     @contextmanager
-    def _at_work(self, programs: Programs) -> Iterator[None]:
+    def _at_work(self, programs: Programs) -> Iterator[Programs]:
         """Let an installation have its turn, and be ended with all others."""
         self._running.append(programs)
         try:
@@ -168,7 +220,7 @@ class FrozenServers:
             while not self._turns.acquire(timeout=0.1):
                 programs.check()
             try:
-                yield
+                yield programs
             finally:
                 self._turns.release()
         finally:
@@ -193,7 +245,7 @@ def described(frozen: Frozen) -> str:
         count = len(frozen.packages)
         return f"{frozen.kind}, {count} package{'' if count == 1 else 's'}"
     if isinstance(frozen, DockerImage):
-        return f"docker image {frozen.digest[:19]}"
+        return f"docker, {frozen.digest[:19]}"
     if isinstance(frozen, LocalFiles):
         return f"{frozen.count} local file{'' if frozen.count == 1 else 's'}"
     return "a local program"
@@ -205,9 +257,9 @@ def _install(cache: TreeCache, tree: Tree, place: str, programs: Programs) -> No
         cache.discard(place)
     with cache.temporary(place) as folder:
         if isinstance(tree, NpmTree):
-            npm.install(programs, tree, folder)
+            install_modules(programs, tree, folder)
         else:
-            pypi.install(programs, tree, folder)
+            install_environment(programs, tree, folder)
         write_contents(folder)
         cache.keep(folder, place)
 
@@ -217,14 +269,6 @@ def _split(argv: list[str], count: int) -> tuple[list[str], list[str]]:
     if not 0 <= count < len(argv):
         raise FrozenError("its command has fewer words than were frozen")
     return argv[: len(argv) - count], argv[len(argv) - count :]
-
-
-def _pinned(word: str, frozen: DockerImage) -> str:
-    """Return the image that was frozen in place of the one that the command names."""
-    tagged = f"{frozen.image}:{frozen.tag}" if frozen.tag else frozen.image
-    if word not in (tagged, frozen.image):
-        raise FrozenError(f"its command names the image {word}, and {tagged} was frozen")
-    return f"{frozen.image}@{frozen.digest}"
 
 
 def _refuse_other(what: str, frozen: str, found: str) -> None:
