@@ -25,13 +25,21 @@ def tool(name: str = "query", **members: Any) -> Json:
     return {"name": name, "inputSchema": {"type": "object"}, **members}
 
 
-def compilation(servers: dict[str, Json], *tools: Json, **options: Any) -> Compilation:
-    """Compile a config whose servers, by their entries' names, all have these tools."""
+def compilation(
+    servers: dict[str, Json],
+    *tools: Json,
+    frozen: Mapping[str, Sequence[str]] = NOTHING,
+    **options: Any,
+) -> Compilation:
+    """Compile a config whose servers, by their entries' names, all have these tools.
+
+    `frozen` is as in `of_snapshot`.
+    """
     entries = {name: {"command": "python3", **entry} for name, entry in servers.items()}
     info = {"name": "Server", "version": "1.2.3"}
     children = (ChildSnapshot(name, "2025-11-25", info, tools=tools) for name in servers)
     config = json.dumps({"mcpServers": entries}).encode("utf-8")
-    return of_snapshot(config, Snapshot(tuple(children)), Options(**options))
+    return of_snapshot(config, Snapshot(tuple(children)), Options(**options), frozen=frozen)
 
 
 def of_snapshot(
@@ -67,4 +75,4 @@ def of_snapshot(
         approve=approve,
         frozen=frozen,
     )
-    return Compilation(job, text, ProxyData(spec, rows, snapshot, linked, snapshot))
+    return Compilation(job, text, ProxyData(spec, rows, snapshot, linked, snapshot, frozen))

@@ -94,6 +94,10 @@ class NpmRegistry(Registry):
         self._archives[path] = archive
         self._manifests.setdefault(name, {})[version] = {**manifest, "dist": dist}
 
+    def withdraw(self, name: str, version: str) -> None:
+        """Have a version no more."""
+        del self._manifests[name][version]
+
     def integrity(self, name: str, version: str) -> str:
         """Return what a lock says of the bytes of a version."""
         return str(self._manifests[name][version]["dist"]["integrity"])
@@ -132,6 +136,11 @@ class PypiIndex(Registry):
         plain = name.replace("-", "_")
         wheel = _wheel(plain, version, files, requires, scripts or {}, tag)
         self._wheels[f"/files/{plain}-{version}-{tag}.whl"] = wheel
+
+    def withdraw(self, name: str, version: str) -> None:
+        """Have a version no more."""
+        start = f"/files/{name.replace('-', '_')}-{version}-"
+        self._wheels = {k: v for k, v in self._wheels.items() if not k.startswith(start)}
 
     def digest(self, name: str, version: str, tag: str = "py3-none-any") -> str:
         """Return the SHA-256 of a wheel in hexadecimal digits."""
@@ -218,6 +227,11 @@ class Registries:
         """Publish a version of `deep-dep` in both, or replace its bytes."""
         self.npm.publish(name, version, {"index.js": f"module.exports = {json.dumps(says)}\n"})
         self.pypi.publish(name, version, {f"{name.replace('-', '_')}.py": f"SAYS = {says!r}\n"})
+
+    def withdraw(self, name: str, version: str) -> None:
+        """Have a version of a package in neither any more."""
+        self.npm.withdraw(name, version)
+        self.pypi.withdraw(name, version)
 
     def _publish_servers(self) -> None:
         self.npm.publish(

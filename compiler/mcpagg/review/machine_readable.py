@@ -24,9 +24,18 @@ from mcpagg_runtime.lists.catalogue import KINDS
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 LEVELS = {
-    "error": ("hidden", "schema-breaking", "hint", "removed", "launch", "file", "runtime"),
+    "error": (
+        "hidden",
+        "schema-breaking",
+        "hint",
+        "removed",
+        "launch",
+        "file",
+        "registry",
+        "runtime",
+    ),
     "warning": ("failed", "text", "added", "capabilities"),
-    "note": ("schema-compatible", "version", "other"),
+    "note": ("schema-compatible", "version", "other", "packages"),
 }
 _LEVEL = {class_: level for level, classes in LEVELS.items() for class_ in classes}
 _ESCAPED = {"\\": r"\\", "[": r"\[", "]": r"\]", "{": "{{", "}": "}}"}
@@ -41,12 +50,13 @@ def as_json(review: Review) -> str:
     {file, up_to_date, fails, servers: [{name, state, version: {before, after}, tools: {added,
     removed, changed}, …}], changes: [{class, counts, server, kind, name, place, what, before,
     after}], diff, findings: [{rule, level, clients, server, kind, name, place, what, remedy}],
-    lists: [{profile, servers: [{name, tools, bytes, tokens, seconds}]}], errors: [{where, what,
-    remedy}]}.
+    lists: [{profile, servers: [{name, tools, bytes, tokens, seconds}]}], frozen: {server: rows},
+    errors: [{where, what, remedy}]}.
     `counts` says whether a change fails the check; `place` is a JSON pointer; values that are not
     there are left out. `diff` is a unified diff of what no table of FILE explains. `findings` are
     those of lint; `lists` are what the lists of tools cost: of all (profile null) and of each
-    profile, tokens as estimated (`costs`). Where there are errors, nothing was compared.
+    profile, tokens as estimated (`costs`). `frozen` is the table of that name in FILE. Where there
+    are errors, nothing was compared.
     """
     report = {
         "file": review.file,
@@ -60,6 +70,7 @@ def as_json(review: Review) -> str:
             {"profile": profile, "servers": [_cost(cost) for cost in costs]}
             for profile, costs in review.costs
         ],
+        "frozen": {server: [*rows] for server, rows in review.frozen.items()},
         "errors": [],
     }
     return json_text(report)
@@ -70,7 +81,7 @@ def fault_as_json(file: str, fault: CompileError) -> str:
     errors = [asdict(problem) for problem in fault.problems]
     report = {"file": file, "up_to_date": False, "fails": True}
     nothing: dict[str, Any] = {"servers": [], "changes": [], "diff": ""}
-    nothing |= {"findings": [], "lists": []}
+    nothing |= {"findings": [], "lists": [], "frozen": {}}
     return json_text({**report, **nothing, "errors": errors})
 
 

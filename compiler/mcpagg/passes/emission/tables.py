@@ -67,6 +67,7 @@ stand as in the config and are resolved at every start.""",
 What is started in the place of their commands, down to the last package: a head, then a line a
 package with its version and what its bytes hash to. Nothing else is installed, or started.""",
         lines_text,
+        recorded=True,
     ),
     Table(
         "FAILED",
