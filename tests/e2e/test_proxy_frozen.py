@@ -202,6 +202,14 @@ def test_a_call_waits_and_is_told_why_however_short_a_handshake_may_take(
     assert [state for state in states if state][:4] == ["queued", "starting", "installing", "ready"]
 
 
+def test_an_installation_that_hangs_has_an_end(tmp_path: Path, both: Registries) -> None:
+    file = lowered(toy(tmp_path, both, "pypi"), LIMIT_SECONDS=1)
+    both.pypi.held = "/files/deep_dep-1.0.0-py3-none-any.whl"
+    env = both.environment()
+    assert "it was not installed within 1 s" in said(file, env)
+    assert left(env) == []
+
+
 # What keeps a tree from being installed
 
 
