@@ -24,6 +24,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from wire import TIMEOUT
+
 from mcpagg_runtime.frozen.pypi import hash_text
 from mcpagg_runtime.frozen.table import NpmPackage, NpmTree, PypiPackage, PypiTree
 
@@ -41,12 +43,19 @@ class Registry:
         """The paths that were asked for."""
         self.is_off = False
         """Whether every request is refused."""
+        self.held = ""
+        """A path whose answer waits until `release`."""
+        self.asked_for_held = threading.Event()
+        self.release = threading.Event()
         registry = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 path = unquote(self.path)
                 registry.requests.append(path)
+                if path == registry.held:
+                    registry.asked_for_held.set()
+                    registry.release.wait(TIMEOUT)
                 found = None if registry.is_off else registry.answer(path)
                 kind, content = found or (JSON, b"{}")
                 self.send_response(503 if registry.is_off else 404 if found is None else 200)
@@ -72,6 +81,7 @@ class Registry:
 
     def close(self) -> None:
         """Serve no more."""
+        self.release.set()
         self._server.shutdown()
         self._server.server_close()
 
@@ -243,7 +253,7 @@ class Registries:
         self.npm.publish(
             "toy-server",
             "1.0.0",
-            {"server.js": _NODE_SERVER},
+            {"server.js": NODE_SERVER},
             dependencies={"helper-dep": "^1.0.0"},
             bin={"toy-server": "server.js"},
         )
@@ -256,7 +266,7 @@ class Registries:
         self.pypi.publish(
             "toy-server",
             "1.0.0",
-            {"toy_server.py": _PYTHON_SERVER},
+            {"toy_server.py": PYTHON_SERVER},
             requires=["helper-dep>=1,<2"],
             scripts={"toy-server": "toy_server:main"},
         )
@@ -319,7 +329,7 @@ def registries(folder: Path) -> Iterator[Registries]:
         both.close()
 
 
-_NODE_SERVER = """\
+NODE_SERVER = """\
 #!/usr/bin/env node
 const says = require("helper-dep")
 const tools = [{name: "t", inputSchema: {type: "object"}}]
@@ -340,7 +350,7 @@ require("readline").createInterface({input: process.stdin}).on("line", (line) =>
 })
 """
 
-_PYTHON_SERVER = """\
+PYTHON_SERVER = """\
 import json, sys
 from helper_dep import SAYS
 

@@ -22,7 +22,7 @@ CODE = ("templates/mcpagg_runtime", "compiler/mcpagg", "tests")
 FOLDERS = ("templates/*.md", "compiler/*.md", "tests/**/*.md", "generated/*.md", "*.md")
 """Where pages are."""
 
-LONGEST_PAGE = 320
+LONGEST_PAGE = 335
 LONGEST_LINE = 100
 LONGEST_CORE = 120
 """The lines of "The core in an hour"."""

@@ -1,1 +1,1 @@
-"""Frozen servers: they start what the file lists, to the byte, or not at all."""
+"""Frozen servers: what was reviewed is started, or nothing."""

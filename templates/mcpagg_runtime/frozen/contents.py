@@ -73,7 +73,9 @@ def _files(folder: str) -> Iterator[str]:
     todo = [""]
     while todo:
         below = todo.pop()
-        for entry in os.scandir(os.path.join(folder, below)):
+        with os.scandir(os.path.join(folder, below)) as found:
+            entries = list(found)
+        for entry in entries:
             path = f"{below}/{entry.name}" if below else entry.name
             if not entry.is_dir(follow_symlinks=False):
                 yield path

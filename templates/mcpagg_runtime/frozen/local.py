@@ -94,31 +94,34 @@ def _refuse_home(folder: str) -> None:
 def _loadable(folder: str, language: str) -> Iterator[str]:
     """Yield the files below a folder that a language loads by name, relative to it.
 
-    Links are followed, as the language does, each folder once.
+    Links are followed, as the language does, each folder once. Of more files than there may be,
+    one more is yielded.
     """
     seen = set()
     todo = [""]
     count = 0
-    while todo:
+    while todo and count <= MOST_FILES:
         below = todo.pop()
         place = os.path.join(folder, below)
         real = os.path.realpath(place)
         if real in seen:
             continue
         seen.add(real)
-        for entry in os.scandir(place):
+        for entry in _entries(place):
             path = os.path.join(below, entry.name)
-            if entry.is_dir():
-                if entry.name == MODULES and language == NODE and _has_lock(entry.path):
-                    yield os.path.join(path, LOCK)
-                elif _is_searched(entry.name, language):
-                    todo.append(path)
-            elif _is_loaded(entry.name, language):
-                count += 1
-                if count > MOST_FILES:  # `files_digest` says so; the rest does not matter
+            if not entry.is_dir():
+                if _is_loaded(entry.name, language) and count <= MOST_FILES:
+                    count += 1
                     yield path
-                    return
-                yield path
+            elif entry.name == MODULES and language == NODE and _has_lock(entry.path):
+                yield os.path.join(path, LOCK)
+            elif _is_searched(entry.name, language):
+                todo.append(path)
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    with os.scandir(folder) as entries:
+        return list(entries)
 
 
 def _has_lock(modules: str) -> bool:
