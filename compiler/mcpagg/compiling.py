@@ -62,7 +62,7 @@ def dry_run(source: Source, environ: Mapping[str, str], file: Path | None = None
         if job.options.freeze:
             from mcpagg.passes.freezing.freezing import check_requests
 
-            frozen = check_requests(job, spec)
+            frozen = check_requests(job, spec).asked
     except CompileError as problem:
         fault = problem
     return DryRun(spec, environ, tuple(listener.warnings), find_pins(spec, {}, frozen), fault)

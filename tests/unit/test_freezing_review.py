@@ -21,6 +21,7 @@ from mcpagg.problems import ConfigError
 from mcpagg.review.html_report import render
 from mcpagg.review.packages import frozen_changes, offered_changes
 from mcpagg.review.sbom import bill_of_materials
+from mcpagg_runtime.frozen.docker import pinned
 from mcpagg_runtime.launch.launch import Launch
 
 HASH, OTHER = ("sha512-" + letter * 86 + "==" for letter in "Aw")
@@ -208,7 +209,9 @@ def test_an_image_is_frozen_by_its_digest(
     tmp_path: Path, written: str, answers: dict[str, str], row: str
 ) -> None:
     request = ImageRequest("docker", written, 2)
-    assert resolve_image(request, docker(tmp_path, answers), tmp_path).rows() == [row]
+    image = resolve_image(request, docker(tmp_path, answers), tmp_path)
+    assert image.rows() == [row]
+    assert pinned(written, image).endswith(f"@{DIGEST}")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the stub is a script of POSIX")

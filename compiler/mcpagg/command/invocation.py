@@ -114,6 +114,8 @@ def _contradictions(run: Run) -> Iterator[tuple[str, object]]:
         yield f"--pin does not go with {flag_of(flag)}", getattr(run, flag) and run.pin
     yield "--yes goes with --pin", run.yes and not run.pin
     yield "--pin --yes needs a file to write to", run.yes and run.config == "-"
+    scripts = run.options.freeze_scripts and not run.options.freeze
+    yield "--freeze-scripts goes with --freeze", scripts
     yield "--login does not go with --check", run.login and run.check
     yield "--sbom needs the name of a file", run.sbom in ("", "-")
     yield "--dry-run asks no server, so it writes no page", run.page and run.dry_run

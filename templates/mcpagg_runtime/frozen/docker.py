@@ -18,7 +18,7 @@ def pinned(word: str, frozen: DockerImage) -> str:
         FrozenError: the command names another one.
     """
     tagged = f"{frozen.image}:{frozen.tag}" if frozen.tag else frozen.image
-    if word not in (tagged, frozen.image):
+    if word not in (tagged, frozen.image, f"{tagged}@{frozen.digest}"):
         raise FrozenError(f"its command names the image {word}, and {tagged} was frozen")
     return f"{frozen.image}@{frozen.digest}"
 

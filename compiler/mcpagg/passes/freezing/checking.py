@@ -8,23 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcpagg.passes.freezing.commands import NotFreezable, Request
-from mcpagg.passes.freezing.freezing import (
-    AT_A_TIME,
-    LOCAL,
-    Rows,
-    in_folder,
-    read_requests,
-    resolve,
-)
+from mcpagg.passes.freezing.freezing import LOCAL, Rows, requests_of
 from mcpagg.passes.freezing.npm import NEEDED as NPM_NEEDED
 from mcpagg.passes.freezing.npm import archives
 from mcpagg.passes.freezing.pypi import NEEDED as UV_NEEDED
 from mcpagg.passes.freezing.pypi import locked
+from mcpagg.passes.freezing.resolving import in_folder, resolve, side_by_side
 from mcpagg.passes.freezing.running import Tool, Unresolved
 from mcpagg.passes.freezing.trees import Version, hashes_of
 from mcpagg.problems import Problem
@@ -57,23 +50,22 @@ def find_offered(job: Job, ready: ProxySpec, frozen: Rows) -> dict[str, Offered]
     """
     asked = {
         name: request
-        for name, request in read_requests(job, ready).asked.items()
+        for name, request in requests_of(job, ready).asked.items()
         if name in frozen and name not in (job.refresh or ()) and not isinstance(request, LOCAL)
     }
     launches = ready.launches([*asked], job.environ, job.options.minimal)
+
+    def work(name: str) -> Offered:
+        return _offered(job, asked[name], launches[name], frozen[name])
+
     offered = {}
-    with ThreadPoolExecutor(AT_A_TIME) as pool:
-        tasks = {
-            name: pool.submit(_offered, job, request, launches[name], frozen[name])
-            for name, request in asked.items()
-        }
-        for name, task in tasks.items():
-            try:
-                offered[name] = task.result()
-            except (Unresolved, NotFreezable) as fault:
-                why = launches[name].redact(str(fault))
-                what = f"server '{name}': its packages were not compared with what there is: {why}"
-                job.warn([Problem(ready.paths[name], what)])
+    for name, task in side_by_side(job, [*asked], work).items():
+        try:
+            offered[name] = task.result()
+        except (Unresolved, NotFreezable) as fault:
+            why = launches[name].redact(str(fault))
+            what = f"server '{name}': its packages were not compared with what there is: {why}"
+            job.warn([Problem(ready.paths[name], what)])
     return offered
 
 
