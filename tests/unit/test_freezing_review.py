@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,10 @@ from mcpagg.passes.freezing.images import resolve_image
 from mcpagg.passes.freezing.running import Unresolved
 from mcpagg.problems import ConfigError
 from mcpagg.review.html_report import render
+from mcpagg.review.machine_readable import as_sarif
 from mcpagg.review.packages import frozen_changes, offered_changes
+from mcpagg.review.report import as_lines
+from mcpagg.review.reviewing import review
 from mcpagg.review.sbom import bill_of_materials
 from mcpagg_runtime.frozen.docker import pinned
 from mcpagg_runtime.launch.launch import Launch
@@ -88,6 +92,23 @@ def test_what_is_offered_is_told_by_package() -> None:
         ("packages", "~dep 1.0.0 → 1.1.0"),
         ("packages", "+x 1.0.0"),
     ]
+
+
+def test_a_check_tells_of_packages_where_file_is_up_to_date() -> None:
+    spoilt = Offered(tuple(moved("dep 1.0.0", "dep 1.0.1")), frozenset({("dep", "1.0.0")}))
+    for offered, fails in ((spoilt, True), (spoilt._replace(gone=frozenset()), False)):
+        result = replace(
+            compilation({"a": {}, "b": {}}, tool(), frozen=ROWS), offered={"a": offered}
+        )
+        found = review(Path("server.py"), result.text, result)
+        assert (found.fails, found.is_of_packages, found.unchanged) == (fails, True, 1)
+        assert "    packages           ~dep 1.0.0 → 1.0.1" in [
+            line.text for line in as_lines(found)
+        ]
+        assert "~dep 1.0.0 → 1.0.1" in render(result, found)
+        for place in json.loads(as_sarif(found))["runs"][0]["results"]:
+            line = place["locations"][0]["physicalLocation"]["region"]["startLine"]
+            assert result.text.splitlines()[line - 1] == f' "dep 1.0.0 {HASH}",'
 
 
 # Other forms of a proxy

@@ -200,6 +200,8 @@ class _Lines:
         place = self._row(change)
         if place < 0:
             return 1
+        if change.kind == "package":  # one that lies below another has its name behind that
+            place = max(self._text.find(f'\n "{change.name} ', place) + 1, place)
         if key := _KEYS.get(change.kind):
             starts = self._names.get(f'"{key}": {json_text(change.name)}', [])
             index = bisect_left(starts, place)
@@ -211,6 +213,8 @@ class _Lines:
         table, row = "SNAPSHOT", f"\n    {literal(change.server)}: {{"
         if change.class_ == "launch":
             table, row = "SERVERS", f"\n{json_text(change.server)}: {{"
+        elif change.kind == "package":
+            table, row = "FROZEN", f"\n{json_text(change.server)}: ["
         if (table, row) not in self._rows:
             start = self._text.find(f"\n{table} = ")
             index = self._text.find(row, start) if start >= 0 else -1

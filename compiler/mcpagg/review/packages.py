@@ -57,7 +57,7 @@ def _start(rows: Sequence[str], *, is_whole: bool) -> str:
         frozen.version = "-"
     if not isinstance(frozen, Program):
         frozen.args = 0
-    return frozen.rows()[0]
+    return frozen.rows()[0].removesuffix(" args=0")
 
 
 def _moves(server: str, before: Sequence[str], after: Sequence[str]) -> Iterator[Change]:

@@ -62,7 +62,11 @@ def _published(docker: Tool, request: ImageRequest, folder: Path) -> str:
     """
     form = "{{json .Manifest.Digest}}"
     inspection = ["buildx", "imagetools", "inspect", "--format", form, request.written]
-    found = _DIGEST.search(docker.run(inspection, folder))
+    try:
+        found = _DIGEST.search(docker.run(inspection, folder))
+    except Unresolved as fault:
+        here = f"{request.written} is not on this machine, where {request.program} pull brings it"
+        raise Unresolved(f"{here}; {fault}") from None
     if found is None:
         raise Unresolved(f"{request.program} names no digest of {request.written}")
     return found[0]

@@ -29,6 +29,7 @@ from mcpagg.passes.freezing.pypi import NEEDED as UV_NEEDED
 from mcpagg.passes.freezing.pypi import resolve_pypi
 from mcpagg.passes.freezing.running import Tool, Unresolved
 from mcpagg.problems import Problem, count, name_list
+from mcpagg.signals import ending_later
 from mcpagg.spec import ProxySpec
 from mcpagg_runtime.launch.launch import Launch
 
@@ -91,20 +92,35 @@ def _what(rows: Sequence[str]) -> str:
 
 
 def side_by_side(job: Job, names: Sequence[str], work: Callable[[str], T]) -> dict[str, Future[T]]:
-    """Return what becomes of work for servers, a few at a time; tell which are awaited."""
+    """Return what becomes of work for servers, a few at a time; tell which are awaited.
+
+    An interruption lets the tools that run come to their end, and starts no other.
+    """
     began: dict[str, float] = {}
 
     def begun(name: str) -> T:
         began[name] = monotonic()
         return work(name)
 
-    with ThreadPoolExecutor(AT_A_TIME) as pool:
+    with ending_later(meanwhile=_stop), ThreadPoolExecutor(AT_A_TIME) as pool:
         tasks = {name: pool.submit(begun, name) for name in names}
-        while wait(tasks.values(), LOOK_SECONDS).not_done:
-            left = [name for name, task in tasks.items() if not task.done()]
-            job.listener.waiting([_awaited(name, began.get(name)) for name in left])
+        try:
+            while wait(tasks.values(), LOOK_SECONDS).not_done:
+                left = [name for name, task in tasks.items() if not task.done()]
+                job.listener.waiting([_awaited(name, began.get(name)) for name in left])
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     job.listener.waiting([])
     return tasks
+
+
+class _Stopped(BaseException):
+    """Raised in the main thread by a signal that ends the process."""
+
+
+def _stop() -> None:
+    raise _Stopped
 
 
 def _awaited(name: str, began: float | None) -> Awaited:
