@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:70dde1511fa2adc03625e0ecf840ff1c4cb83da5330cde0291ab8da176ebbd03 (mcpagg 0.1.0; without frozen, http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking, tool.prefetch)
+#   runtime:  sha256:9d5be37df364f5285373ef72310687165f9fb8956aa8918b099eaee518505e52 (mcpagg 0.1.0; without frozen, http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking, tool.prefetch)
 
 import sys
 
@@ -515,7 +515,7 @@ def main(tables, file):
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_70dde151.stdio.running import run
+    from _mcpagg_9d5be37d.stdio.running import run
 
     run(tables, file, handover)
 
@@ -588,8 +588,8 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_70dde151.plan.plan import Plan
-    from _mcpagg_70dde151.tool.aggregator import aggregator_of
+    from _mcpagg_9d5be37d.plan.plan import Plan
+    from _mcpagg_9d5be37d.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -10138,7 +10138,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_70dde151", RUNTIME, globals())
+embed("_mcpagg_9d5be37d", RUNTIME, globals())
 
 PLAN = {
     "name": "mcp",

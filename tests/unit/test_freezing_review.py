@@ -217,9 +217,10 @@ DIGEST, TAGGED = (f"sha256:{digit * 64}" for digit in "01")
         ("o/s", {"image": f'["o/s@{DIGEST}"]'}, f"docker o/s {DIGEST} args=2"),
         (
             "o/s:1",
-            {"image": f'["x/s@{TAGGED}", "o/s@{DIGEST}"]'},
+            {"image": f'["h/o/s@{TAGGED}", "o/s@{DIGEST}"]'},
             f"docker o/s {DIGEST} tag=1 args=2",
         ),
+        ("s", {"image": f'["docker.io/library/s@{DIGEST}"]'}, f"docker s {DIGEST} args=2"),
         ("o/s:1", {"buildx": f'"{DIGEST}"'}, f"docker o/s {DIGEST} tag=1 args=2"),
         ("o/s", {"image": "null", "buildx": f'"{DIGEST}"'}, f"docker o/s {DIGEST} args=2"),
         ("h:50/o/s", {"buildx": f'"{DIGEST}"'}, f"docker h:50/o/s {DIGEST} args=2"),

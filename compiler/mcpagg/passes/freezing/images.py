@@ -47,11 +47,11 @@ def _at_hand(docker: Tool, request: ImageRequest, image: str, folder: Path) -> s
         )
     except (Unresolved, ValueError):
         return ""
-    # One image may have been pulled under several names.
+    # It may have been pulled under several names, and have several spellings of one.
+    plain = image.removeprefix("docker.io/").removeprefix("library/")
+    spellings = {image, *(f"{host}{plain}" for host in ("", "docker.io/", "docker.io/library/"))}
     digests = [name.rpartition("@") for name in names or () if isinstance(name, str)]
-    own = [
-        digest for name, _, digest in digests if name.endswith(image.rpartition("docker.io/")[2])
-    ]
+    own = [digest for name, _, digest in digests if name in spellings]
     return own[0] if own and _DIGEST.fullmatch(own[0]) else ""
 
 
