@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mcpagg.passes.freezing.commands import (
     ImageRequest,
@@ -131,6 +133,28 @@ def test_what_cannot_be_frozen_says_why(line: str, why: str) -> None:
 def test_variables_that_load_other_code_are_refused(name: str, value: str) -> None:
     with pytest.raises(NotFreezable, match=name):
         request("npx a", **{name: value})
+
+
+WORDS = """
+npx npm exec bunx pnpm dlx uvx uv tool run pipx docker podman node python3 cmd /c sh -- -y -p
+--package --package= --from --with --with=a,b --python --python=3.12 --no-project -e -m
+a a@1 @s/a @s @ a@ a@npm:b a@npm: ==1 a[b]>=1,<2 a@@1 ./a a.py $A ${ x:y a/b 1
+"""
+
+
+@given(
+    st.lists(st.one_of(st.sampled_from(WORDS.split()), st.text(max_size=4)), min_size=1, max_size=7)
+)
+def test_every_command_can_be_frozen_or_says_why_not(words: list[str]) -> None:
+    command, *args = words
+    try:
+        found = read_command(command, args, {})
+    except NotFreezable:
+        return
+    if not isinstance(found, ProgramRequest) and found.args:
+        # What the server is given is no part of what is asked for.
+        assert found.args <= len(args)
+        assert read_command(command, [*args[:-1], "other"], {}) == found
 
 
 def test_other_variables_are_not() -> None:
