@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from mcpagg.job import Job
 from mcpagg.options import Commands, Options, Source
 from mcpagg.passes.config import read_config
 from mcpagg.passes.emission.approval import Approval
-from mcpagg.passes.emission.emission import emit
+from mcpagg.passes.emission.emission import NOTHING, emit
 from mcpagg.passes.environment.relocation import launch_rows
 from mcpagg.passes.linking.linking import link
 from mcpagg.snapshot import ChildSnapshot, Snapshot
@@ -25,13 +25,21 @@ def tool(name: str = "query", **members: Any) -> Json:
     return {"name": name, "inputSchema": {"type": "object"}, **members}
 
 
-def compilation(servers: dict[str, Json], *tools: Json, **options: Any) -> Compilation:
-    """Compile a config whose servers, by their entries' names, all have these tools."""
+def compilation(
+    servers: dict[str, Json],
+    *tools: Json,
+    frozen: Mapping[str, Sequence[str]] = NOTHING,
+    **options: Any,
+) -> Compilation:
+    """Compile a config whose servers, by their entries' names, all have these tools.
+
+    `frozen` is as in `of_snapshot`.
+    """
     entries = {name: {"command": "python3", **entry} for name, entry in servers.items()}
     info = {"name": "Server", "version": "1.2.3"}
     children = (ChildSnapshot(name, "2025-11-25", info, tools=tools) for name in servers)
     config = json.dumps({"mcpServers": entries}).encode("utf-8")
-    return of_snapshot(config, Snapshot(tuple(children)), Options(**options))
+    return of_snapshot(config, Snapshot(tuple(children)), Options(**options), frozen=frozen)
 
 
 def of_snapshot(
@@ -39,8 +47,9 @@ def of_snapshot(
     snapshot: Snapshot,
     options: Options,
     approve: Callable[[str], Approval] = lambda digest: {},
+    frozen: Mapping[str, Sequence[str]] = NOTHING,
 ) -> Compilation:
-    """Compile a config whose servers have this snapshot."""
+    """Compile a config whose servers have this snapshot; `frozen` is the table FROZEN."""
     commands = Commands(
         "mcpagg-compile mcp.json -o server.py", "mcpagg-compile --check -o server.py"
     )
@@ -64,5 +73,6 @@ def of_snapshot(
         options=options,
         http=options.http(spec),
         approve=approve,
+        frozen=frozen,
     )
-    return Compilation(job, text, ProxyData(spec, rows, snapshot, linked, snapshot))
+    return Compilation(job, text, ProxyData(spec, rows, snapshot, linked, snapshot, frozen))

@@ -21,17 +21,19 @@ LISTS: dict[str, Any] = {"conditional": frozenset, **{kind.name: tuple for kind 
 def emitted(
     case: Path, approve: Callable[[str], Approval] = lambda digest: {}, **options: Any
 ) -> str:
-    """Emit the config and snapshot of a golden case."""
+    """Emit the config and snapshot of a golden case, and what is frozen in it."""
     recorded = json.loads((case / "snapshot.json").read_text("utf-8"))
     children = tuple(
         ChildSnapshot(**{key: LISTS.get(key, lambda value: value)(child[key]) for key in child})
         for child in recorded
     )
+    rows = case / "frozen.json"
     return of_snapshot(
         (case / "config.json").read_bytes(),
         Snapshot(children),
         Options(name="golden", **options),
         approve,
+        json.loads(rows.read_text("utf-8")) if rows.exists() else {},
     ).text
 
 

@@ -45,8 +45,9 @@ def proxy_options() -> Iterator[str]:
 
 
 def proxy_parser() -> argparse.ArgumentParser:
-    """Return what reads the command line of a file that has profiles, and so takes every option."""
-    return argument_parser(plan({"db": ["query"]}, profiles={"small": {"db": ["query"]}}))
+    """Return what reads the command line of a file with profiles and frozen servers: all options."""
+    whole = plan({"db": ["query"]}, profiles={"small": {"db": ["query"]}})
+    return argument_parser(whole.narrowed(frozen="{}"))
 
 
 def _spelled(name: str, how: Option) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from mcpagg.snapshot import Snapshot
 from mcpagg.spec import LeftOut, ProxySpec
 
 if TYPE_CHECKING:
+    from mcpagg.passes.freezing.checking import Offered
     from mcpagg.passes.linking.linking import Linked
     from mcpagg.review.costs import Cost
     from mcpagg.review.lint import Finding
@@ -41,7 +42,7 @@ class ProxyData:
     """The data of an emitted file, for the other forms of it too (a report, an extension, …).
 
     `rows` is the launch table as the file has it; `spec` has an entry for each row. `listed` is the
-    snapshot with overlays applied: as clients see it.
+    snapshot with overlays applied: as clients see it. `frozen` is the table FROZEN.
     """
 
     spec: ProxySpec
@@ -49,6 +50,7 @@ class ProxyData:
     snapshot: Snapshot
     linked: Linked
     listed: Snapshot
+    frozen: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,8 @@ class Compilation:
     pins: tuple[Pin, ...] = ()
     """Servers that were asked and whose package has no exact version."""
     earlier: Earlier = field(default_factory=Earlier)
+    offered: Mapping[str, Offered] = field(default_factory=dict)
+    """What there is now of frozen servers, for `--check`."""
 
     @property
     def name(self) -> str:

@@ -39,6 +39,8 @@ from mcpagg.spec import ProxySpec, ServerSpec
 
 if TYPE_CHECKING:
     from mcpagg.passes.emission.approval import Approval
+    from mcpagg.passes.freezing.checking import Offered
+    from mcpagg.passes.freezing.freezing import Rows as FrozenRows
     from mcpagg.review.dry_run import DryRun
     from mcpagg.review.lint import Finding
 
@@ -56,11 +58,16 @@ def dry_run(source: Source, environ: Mapping[str, str], file: Path | None = None
     listener = _Warnings()
     job = Job(source=source, environ=environ, file=file, listener=listener)
     spec, fault = read_spec(job), None
+    frozen: Collection[str] = ()
     try:
         spec = ready_spec(job, spec, asked_servers(spec, None), ())
+        if job.options.freeze:
+            from mcpagg.passes.freezing.freezing import check_requests
+
+            frozen = check_requests(job, spec).asked
     except CompileError as problem:
         fault = problem
-    return DryRun(spec, environ, tuple(listener.warnings), find_pins(spec, {}), fault)
+    return DryRun(spec, environ, tuple(listener.warnings), find_pins(spec, {}, frozen), fault)
 
 
 class _Warnings(Listener):
@@ -121,7 +128,8 @@ def compile_proxy(job: Job) -> Compilation:
         check_self_contained(spec, rows)
     check_recorded(spec, asked, earlier.snapshot, str(job.file), job.commands.again)
     ready = ready_spec(job, spec, asked, earlier.snapshot.names)
-    answers = _answers(job, spec, ready, earlier.snapshot)
+    ready, frozen = _frozen(job, spec, ready, earlier)
+    answers = _answers(job, spec, ready, earlier.snapshot, frozen)
     snapshot = combined(spec, asked, answers, earlier.snapshot)
     what = f"is as {job.file} has it: it could not be asked"
     job.warn(Problem(server.path, what) for server in spec.servers if server.name in snapshot.kept)
@@ -129,13 +137,14 @@ def compile_proxy(job: Job) -> Compilation:
     if job.against is not None:
         before = _earlier(job, job.against, rows, is_needed=False)
     rows = with_transports(rows, snapshot)
-    job.listener.learnt(before, Contents(rows, snapshot))
-    data = _linked(job, spec, rows, snapshot)
+    job.listener.learnt(before, Contents(rows, snapshot, frozen=frozen))
+    data = _linked(job, spec, rows, snapshot, frozen)
     job.warn(check_filters(spec, snapshot, job.options))
     findings = _findings(job, data)
     text = _text(job, data, job.key, earlier.contents.approval)
-    pins = find_pins(ready, answers.versions)
-    result = Compilation(job, text, data, ready.left_out, findings, pins, before)
+    pins = find_pins(ready, answers.versions, frozen)
+    offered = _offered(job, ready, frozen)
+    result = Compilation(job, text, data, ready.left_out, findings, pins, before, offered)
     if job.options.max_bytes is not None:
         from mcpagg.review.costs import check_size
 
@@ -154,7 +163,7 @@ def earlier_text(result: Compilation) -> str:
     servers = tuple(ServerSpec(name=name, path=name) for name in contents.rows)
     spec = replace(result.data.spec, servers=servers)
     try:
-        data = _linked(job, spec, contents.rows, contents.snapshot)
+        data = _linked(job, spec, contents.rows, contents.snapshot, contents.frozen)
         return _text(job, data, None, contents.approval) if servers else ""
     except CompileError:  # the options of now do not fit it
         return ""
@@ -227,16 +236,46 @@ def ready_spec(
     return ready
 
 
-def _answers(job: Job, spec: ProxySpec, ready: ProxySpec, before: Snapshot) -> Snapshot:
+def _frozen(
+    job: Job, spec: ProxySpec, ready: ProxySpec, earlier: Earlier
+) -> tuple[ProxySpec, FrozenRows]:
+    """Return the servers that are ready and, if they are to be frozen, could be; and the rows.
+
+    Raises:
+        CompileError: see `freeze`.
+    """
+    if not job.options.freeze:
+        return ready, {}
+    from mcpagg.passes.freezing.freezing import freeze
+
+    frozen, failed = freeze(job, spec, ready, earlier.contents.renamed(earlier.renamed))
+    servers = tuple(server for server in ready.servers if server.name not in failed)
+    return replace(ready, servers=servers), frozen
+
+
+def _offered(job: Job, ready: ProxySpec, frozen: FrozenRows) -> Mapping[str, Offered]:
+    """Return what there is now of frozen servers that are asked, if FILE is to be compared."""
+    if not (job.check and frozen and ready.servers):
+        return {}
+    from mcpagg.passes.freezing.checking import find_offered
+
+    return find_offered(job, ready, frozen)
+
+
+def _answers(
+    job: Job, spec: ProxySpec, ready: ProxySpec, before: Snapshot, frozen: FrozenRows
+) -> Snapshot:
     """Return what the servers that are `ready` say; see `survey`."""
     if not ready.servers:
         return Snapshot(())
     from mcpagg.passes.discovery.survey import survey
 
-    return survey(job, spec, ready, before)
+    return survey(job, spec, ready, before, frozen)
 
 
-def _linked(job: Job, spec: ProxySpec, rows: Rows, snapshot: Snapshot) -> ProxyData:
+def _linked(
+    job: Job, spec: ProxySpec, rows: Rows, snapshot: Snapshot, frozen: FrozenRows
+) -> ProxyData:
     """Apply overlays to the snapshot, and return it with the tables of the emitted file.
 
     Raises:
@@ -252,7 +291,8 @@ def _linked(job: Job, spec: ProxySpec, rows: Rows, snapshot: Snapshot) -> ProxyD
     profiles, more = subsets(spec, listed, linked, job.options)
     job.warn((*warnings, *more, *unused_overlays(spec, snapshot, linked)))
     linked = replace(linked, profiles=profiles, overlays=patches(spec, snapshot))
-    return ProxyData(spec, rows, snapshot, linked, listed)
+    frozen = {name: lines for name, lines in frozen.items() if name in rows}
+    return ProxyData(spec, rows, snapshot, linked, listed, frozen)
 
 
 def _findings(job: Job, data: ProxyData) -> tuple[Finding, ...]:
@@ -286,6 +326,7 @@ def _text(job: Job, data: ProxyData, key: str | None, before: Approval) -> str:
         options=job.options,
         http=job.options.http(data.spec),
         approve=approving(key, before),
+        frozen=data.frozen,
     )
     if before and APPROVED not in text:
         what = f"the approval in {job.file} is of other data, and is left out"

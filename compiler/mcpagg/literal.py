@@ -64,6 +64,18 @@ def table_text(table: Mapping[str, Mapping[str, Any]], width: int = WIDTH) -> st
     return "{\n" + ",\n".join(rows) + "\n}"
 
 
+def lines_text(table: Mapping[str, Sequence[str]]) -> str:
+    """Return the JSON text of a table {server: strings}, with a line for each string.
+
+    Between those of two servers two lines stand, as in `table_text`.
+    """
+    rows = [
+        f"{_json_string(server)}: [\n " + ",\n ".join(map(_json_string, lines)) + "\n]"
+        for server, lines in table.items()
+    ]
+    return "{\n" + ",\n".join(rows) + "\n}"
+
+
 def list_text(items: Sequence[Mapping[str, Any]]) -> str:
     """Return the JSON text of a list of tools, prompts, … as `cut_list` of the runtime cuts it.
 

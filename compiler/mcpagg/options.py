@@ -47,6 +47,8 @@ class Option(NamedTuple):
     """What argparse does with its value, if not what its default says."""
     runtime: bool = False
     """Whether the emitted file acts upon it."""
+    alone: str = ""
+    """Its value if it is given without one, "" if it needs one. A value then follows `=`."""
 
 
 def option(
@@ -147,6 +149,11 @@ _ALLOW_FAILED = (
     "go on without servers that fail, or lack a variable, a program, a file or a folder;"
     " one that FILE has stays as it is there"
 )
+_FREEZE = (
+    "have all servers start what was reviewed, to the last package and byte;"
+    " --freeze=NAME: this one (globs, repeatable)"
+)
+_SCRIPTS = "--freeze: run the install scripts of this package (repeatable)"
 _IGNORE = "a finding that is no fault, by its name in brackets (globs, repeatable)"
 _IDLE = "end a server idle for so long; default no"
 _TIMEOUT = "limit of a call, in seconds; progress extends it, up to ten times; default none"
@@ -194,6 +201,8 @@ class Options:
     define: tuple[str, ...] = option((), CHOSEN, _DEFINE, ("NAME=VALUE", str))
     profile: tuple[str, ...] = option((), CHOSEN, "this profile of `mcpagg` in the config", NAME)
     allow_failed: bool = option(False, CHOSEN, _ALLOW_FAILED, runtime=True)
+    freeze: tuple[str, ...] = option((), BEHAVIOUR, _FREEZE, NAME, alone="*")
+    freeze_scripts: tuple[str, ...] = option((), BEHAVIOUR, _SCRIPTS, ("PACKAGE", str))
     allow_secrets: bool = option(False, JUDGED, "take literal credentials; writes FILE 0600")
     stdio_only: bool = option(False, JUDGED, "refuse all but the standard stdio config")
     strict: bool = option(False, JUDGED, "fail (2) for what clients refuse or texts hide")
@@ -237,7 +246,7 @@ class Options:
     def words(self) -> list[str]:
         """Return the options that differ from their defaults, as words of a command line."""
         words: list[str] = []
-        for key, (_, default) in options_of(Options).items():
+        for key, (how, default) in options_of(Options).items():
             value = getattr(self, key)
             if value == default:
                 continue
@@ -247,7 +256,10 @@ class Options:
                 continue
             for item in value if isinstance(value, tuple) else [value]:
                 text = str(item).removesuffix(".0") if isinstance(item, float) else str(item)
-                words += [f"{flag}={text}"] if text.startswith("-") else [flag, text]
+                if how.alone:
+                    words.append(flag if text == how.alone else f"{flag}={text}")
+                else:
+                    words += [f"{flag}={text}"] if text.startswith("-") else [flag, text]
         return words
 
 

@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py --name http --serve stdio,http
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:6743ed11f231012091dd04e03d946acaff24d360cab0bb9b40586b64dd7a9cee (mcpagg 0.1.0; without launch.urls, remote, routing.composite, servers.masking)
+#   runtime:  sha256:ec0342a61aa231d28bdae936c20213c374dd290ad69059edd89ae34f59fe6fa5 (mcpagg 0.1.0; without frozen, launch.urls, remote, routing.composite, servers.masking, tool.prefetch)
 
 import sys
 
@@ -598,7 +598,7 @@ def main(tables, file):
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_6743ed11.stdio.running import run
+    from _mcpagg_ec0342a6.stdio.running import run
 
     run(tables, file, handover)
 
@@ -684,8 +684,8 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_6743ed11.plan.plan import Plan
-    from _mcpagg_6743ed11.tool.aggregator import aggregator_of
+    from _mcpagg_ec0342a6.plan.plan import Plan
+    from _mcpagg_ec0342a6.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -7132,6 +7132,7 @@ class Plan:
   self.newest = LEGACY_VERSIONS[0]
   self.own_uris = parse(tables.get("own_uris", "{}"))
   self.overlays = tables.get("overlays", "")
+  self.frozen = tables.get("frozen", "")
  @property
  def needs(self):
   return [name for facts in self.children.values() for name in facts.get("needs", ())]
@@ -8141,6 +8142,12 @@ class Core:
  def wake(self, child, client):
   child.lifecycle.want(client)
   return self.taken()
+ def child_installing(self, child, what):
+  child.installing(what)
+  return self.taken()
+ def child_installed(self, child):
+  child.lifecycle.installed()
+  return self.taken()
  def child_up(self, child, masks={}):
   if child.era == MODERN:
    from ..modern.child import ModernChildPort
@@ -8920,6 +8927,7 @@ class CallQueue:
   self.seconds = connection.row.get("timeout") or connection.options.timeout
   self._waiting = []
   self._unknown = []
+  self._steps = 0
  @property
  def any_waits(self):
   return bool(self._waiting or self._unknown)
@@ -9050,6 +9058,15 @@ class CallQueue:
    else:
     text = spliced(params.text, [(params.place(("progressToken",)), known)])
    call.client.deliver(notification(PROGRESS, text))
+ def tell_waiting(self, why):
+  self._steps += 1
+  for call in [*self._waiting, *self._unknown]:
+   token = call.client.token if call.client.is_modern else call.token
+   if token:
+    call.progressed(self._effects.clock())
+    step = f"{self._steps}e-6"
+    told = obj(progressToken=token, progress=step, message=quote(why))
+    call.client.deliver(notification(PROGRESS, told))
  def withdraw(self, call, params):
   for line in (self._waiting, self._unknown):
    if call in line:
@@ -9139,6 +9156,9 @@ class Child:
  @property
  def era(self):
   return self.lifecycle.era
+ def installing(self, what):
+  if self.lifecycle.install(what):
+   self.calls.tell_waiting(f"Server '{self.name}' {what}")
  def up(self, port, masks):
   if self.state != STARTING:
    return
@@ -9683,7 +9703,7 @@ class Instances:
 
 def admit(children):
  queued = [child for child in children if child.state == QUEUED]
- starting = sum(child.state == STARTING for child in children)
+ starting = sum(child.state == STARTING and not child.lifecycle.installs for child in children)
  for child in sorted(queued, key=lambda child: not child.calls.any_waits):
   limit = MAXIMUM_STARTING if child.calls.any_waits else MAXIMUM_IN_BACKGROUND
   if starting >= limit:
@@ -9708,6 +9728,7 @@ QUEUED = "queued"
 STARTING = "starting"
 READY = "ready"
 DOWN = "down"
+INSTALLING = "installing"
 TRANSITIONS = {
  CREATED: (QUEUED,),
  QUEUED: (STARTING, CREATED),
@@ -9749,6 +9770,7 @@ class Lifecycle:
   self.capabilities = {}
   self.starting_at = self.ready_at = FOREVER
   self.active_at = FOREVER
+  self.installs = ""
   self._deadline = FOREVER
  def enter(self, state, reason=""):
   if state not in TRANSITIONS[self.state]:
@@ -9786,10 +9808,22 @@ class Lifecycle:
   self.enter(STARTING)
   self._launch()
  def _launch(self):
+  self._await_handshake()
+  self._effects.start(self._connection.child)
+ def _await_handshake(self):
   self.starting_at = self._effects.clock()
   limit = self._connection.options.connect_timeout
   self._deadline = self._effects.arm(self.starting_at + limit)
-  self._effects.start(self._connection.child)
+ def install(self, what):
+  if self.state == STARTING and not self.installs:
+   self.installs = what
+   self._deadline = FOREVER
+   self._effects.entered(self._connection.child, INSTALLING, what)
+  return self.state == STARTING
+ def installed(self):
+  if self.installs:
+   self.installs = ""
+   self._await_handshake()
  def introduction(self):
   known = self._handshake in LEGACY_VERSIONS
   version = str(self._handshake) if known else LEGACY_VERSIONS[0]
@@ -11328,6 +11362,7 @@ import threading
 from functools import partial
 from ..launch.launch import Launches
 from ..launch.nesting import with_identity
+from ..messages.jsontext import parse
 from ..messages.printable import where
 from ..processes.process import Process
 from ..processes.reasons import start_failure
@@ -11349,6 +11384,11 @@ class Supervisor:
    plan.whole.servers, os.environ, folder, plan.options.env == "minimal"
   )
   self._last_launches = {}
+  self._frozen = None
+  if plan.frozen:
+   from ..frozen.servers import FrozenServers
+   self._frozen = FrozenServers(parse(plan.frozen), folder, os.environ)
+  self._starts = {}
   self._digest = ""
   self.spawning = threading.Lock()
  def redact(self, text):
@@ -11356,7 +11396,8 @@ class Supervisor:
    text = launch.redact(text)
   return text
  def start(self, child):
-  return start_thread(self._run, child) is not None
+  start = self._starts[child] = object()
+  return start_thread(self._run, child, start) is not None
  def end(self, child, reason):
   if start_thread(self._end, child, reason) is None:
    run = self.current.get(child)
@@ -11377,6 +11418,8 @@ class Supervisor:
    _close_in_thread(run)
  def close(self):
   threads = []
+  if self._frozen is not None:
+   self._frozen.end()
   for run in self._started:
    run.suppress_report()
    thread = start_thread(run.close)
@@ -11388,9 +11431,11 @@ class Supervisor:
   for thread in threads:
    join(thread)
  def kill(self):
+  if self._frozen is not None:
+   self._frozen.kill()
   for run in list(self._started):
    run.kill()
- def _run(self, child):
+ def _run(self, child, start):
   host, core = self._host, self._host.core
   launch = None
   run = None
@@ -11400,6 +11445,10 @@ class Supervisor:
   try:
    launch = self._launches.prepare(child.name)
    self._last_launches[child.name] = launch
+   if self._frozen is not None:
+    self._install(child, launch, self._frozen)
+    if self._starts[child] is not start:
+     return
    with self.spawning:
     if host.is_closing:
      return
@@ -11418,6 +11467,12 @@ class Supervisor:
     run.end(f"was given up over an internal fault: {where(problem)}")
    else:
     ended(f"could not be started: {start_failure(problem, launch)}", "")
+ def _install(self, child, launch, frozen):
+  attempt = self._host.attempt
+  frozen.prepare(
+   launch, lambda what: attempt(lambda core: core.child_installing(child, what))
+  )
+  attempt(lambda core: core.child_installed(child))
  def _start_run(self, child, launch, ended):
   host = self._host
   if launch.transport == "stdio":
@@ -11975,6 +12030,9 @@ def argument_parser(plan):
   metavar=("NAME", "ARGUMENT"),
   help="call one tool; arguments: a JSON object, or key=value as its schema types them",
  )
+ fetch = "install what servers start, all or these; nothing is started"
+ fetch = fetch if plan.frozen else argparse.SUPPRESS
+ add("--prefetch", nargs="*", metavar="NAME", help=fetch)
  add("--log", metavar="FILE", help="serve, and log what becomes of servers")
  add = parser.add_argument
  about = "this server alone, as itself; repeated: these alone, as one proxy"
@@ -11987,6 +12045,9 @@ def argument_parser(plan):
  add("--json", action="store_true", help="list (with schemas), env, check: print JSON")
  add("--save", metavar="DIR", help="call: write images, sounds and blobs of the result to DIR")
  add("--text", action="store_true", help="call: print the texts of the result alone")
+ hidden = None if plan.frozen else argparse.SUPPRESS
+ add("--offline", action="store_true", help=hidden or "prefetch: only look what is not there")
+ add("--deep", action="store_true", help=hidden or "check: read every file of installed trees")
  spellings = ("portable", "spec")
  add("--names", choices=spellings, help="serve, list: the names that every client is shown")
  about = "as if all else did not exist" if plan.profiles else argparse.SUPPRESS
@@ -11997,6 +12058,9 @@ def argument_parser(plan):
 
 def _contradiction(plan, chosen):
  looks = bool(chosen.env or chosen.check or chosen.verify or chosen.call or chosen.digest)
+ fetches = chosen.prefetch is not None
+ looks = looks or fetches
+ freezes = fetches or chosen.offline or chosen.deep
  prints_json = chosen.list or chosen.env or chosen.check
  logs = chosen.log or os.environ.get(LOG_DIRECTORY)
  addressed = chosen.host or chosen.port or chosen.path
@@ -12004,6 +12068,9 @@ def _contradiction(plan, chosen):
  unknown = chosen.profile is not None and not plan.profiles
  rules = (
   (unknown, "--profile: this file was compiled without profiles"),
+  (freezes and not plan.frozen, "--prefetch: this file was compiled without --freeze"),
+  (chosen.offline and not fetches, "--offline goes with --prefetch"),
+  (chosen.deep and not chosen.check, "--deep goes with --check"),
   (chosen.json and not prints_json, "--json goes with --list, --env or --check"),
   (chosen.save is not None and not chosen.call, "--save goes with --call"),
   (chosen.text and not chosen.call, "--text goes with --call"),
@@ -12022,7 +12089,8 @@ def _carry_out(plan, folder, chosen, handover):
   return verify_approval(plan, chosen.verify)
  if chosen.names:
   plan.use_names(chosen.names)
- serves = not (chosen.list or chosen.env or chosen.check or chosen.call)
+ fetches = chosen.prefetch is not None
+ serves = not (chosen.list or chosen.env or chosen.check or chosen.call or fetches)
  if chosen.profile or not serves:
   plan = narrowed(plan, chosen.profile)
  if serves:
@@ -12033,18 +12101,41 @@ def _carry_out(plan, folder, chosen, handover):
   name, *given = chosen.call
   show = print_texts if chosen.text else print_json
   return call_tool(plan, folder, name, given, chosen.save, show)
+ installed = _installed(plan, folder)
+ if fetches and installed is not None:
+  return _prefetch(installed, chosen.prefetch, offline=chosen.offline)
  if chosen.check:
-  servers = check_servers(plan, folder)
+  damages = installed.damages(deep=chosen.deep) if installed is not None else {}
+  servers = check_servers(plan, folder, damages)
   lines = (health_line(name, health) for name, health in servers.items())
   status = _print({"servers": servers}, lines, chosen.json)
   return status or (0 if all(map(is_sound, servers.values())) else 1)
+ frozen = installed.states() if installed is not None else {}
+ states = [f"{name}: frozen: {state}" for name, state in frozen.items()]
  if chosen.env:
   uses, desktop = variables(plan, folder), desktop_needs(plan, folder)
-  output = [*map(variable_line, uses), *desktop_lines(desktop), *_without_log()]
-  status = _print({"variables": uses, "desktop": desktop}, output, chosen.json)
+  output = [*map(variable_line, uses), *desktop_lines(desktop), *_without_log(), *states]
+  document = {"variables": uses, "desktop": desktop, **({"frozen": frozen} if frozen else {})}
+  status = _print(document, output, chosen.json)
   is_missing = any(not use["set"] and not use["has_default"] for use in uses)
   return status or (MISSING_VARIABLE if is_missing else 0)
- return _print(listing(plan), listing_lines(plan), chosen.json)
+ document = {**listing(plan), **({"frozen": frozen} if frozen else {})}
+ return _print(document, [*listing_lines(plan), *states], chosen.json)
+
+def _installed(plan, folder):
+ if not plan.frozen:
+  return None
+ from ..tool.prefetch import Prefetch
+ return Prefetch(plan, folder)
+
+def _prefetch(prefetch, names, *, offline):
+ if unknown := [name for name in names if name not in prefetch.names]:
+  frozen = ", ".join(prefetch.names)
+  print_error(f"--prefetch: {', '.join(unknown)} is not frozen; frozen are: {frozen}")
+  return 2
+ done = prefetch.fetch(names or prefetch.names, offline=offline)
+ lines = [f"{name}: {'' if ok else 'not there: '}{what}" for name, (ok, what) in done.items()]
+ return print_lines(lines) or (0 if all(ok for ok, _ in done.values()) else 1)
 
 def _print(document, lines, as_json):
  return print_json(document) if as_json else print_lines(lines)
@@ -12221,6 +12312,7 @@ from ..start.greeting import RELAYED
 from ..start.values import quote
 from ..tool.desktop import entry_path, lookups, shim_lines
 from ..tool.local_client import LocalClient
+_NOT_STARTED = {"state": DOWN, "protocol": None, "drift": {}, "started_in": None}
 _SHOWN = ("inputSchema", "outputSchema", "arguments")
 
 def listing_lines(plan):
@@ -12318,10 +12410,10 @@ def desktop_lines(needs):
  path = [f"PATH  a client that is started from a desktop needs {entry}"] if needs["PATH"] else []
  return [*path, *needs["notes"]]
 
-def check_servers(plan, folder):
+def check_servers(plan, folder, damages):
  proxy = LocalClient(plan, folder, obj(capabilities=obj(dict.fromkeys(RELAYED, "{}"))))
  engine = proxy.engine
- children = engine.core.children.values()
+ children = [child for child in engine.core.children.values() if child.name not in damages]
  try:
   for child in children:
    engine.wake(child, proxy.client)
@@ -12329,7 +12421,10 @@ def check_servers(plan, folder):
    sleep(0.01)
  finally:
   proxy.close()
- return {child.name: _health(child, engine) for child in children}
+ found = {child.name: _health(child, engine) for child in children}
+ return {
+  name: found.get(name) or {**_NOT_STARTED, "reason": damages[name]} for name in plan.servers
+ }
 
 def is_sound(health):
  return health["state"] != DOWN and not health["drift"]
@@ -12482,7 +12577,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_6743ed11", RUNTIME, globals())
+embed("_mcpagg_ec0342a6", RUNTIME, globals())
 
 PLAN = {
     "name": "http",
@@ -12500,7 +12595,7 @@ PLAN = {
 
 async def app(scope, receive, send):
     """The ASGI application, for `uvicorn server:app` and its like."""
-    from _mcpagg_6743ed11.http.app import serve_asgi
+    from _mcpagg_ec0342a6.http.app import serve_asgi
 
     await serve_asgi(PLAN, __file__, scope, receive, send)
 

@@ -112,12 +112,14 @@ def test_no_name_of_the_file_has_two_meanings() -> None:
 def test_what_a_proxy_cannot_use_is_left_out_by_name() -> None:
     plain, composite = (emitted(GOLDEN / name) for name in ("plain", "composite"))
     assert (
-        "; without http, launch.urls, messages.param_headers, remote, routing.composite, "
-        "servers.masking)\n" in plain
+        "; without frozen, http, launch.urls, messages.param_headers, remote, routing.composite, "
+        "servers.masking, tool.prefetch)\n" in plain
     )
     assert '"routing.composite": ' not in plain
     assert '"routing.composite": ' in composite
-    assert "; without http, launch.urls, messages.param_headers, remote)\n" in composite
+    assert (
+        "; without frozen, http, launch.urls, messages.param_headers, remote, tool.prefetch)\n"
+    ) in composite
 
 
 def assert_formatted(text: str) -> None:

@@ -36,7 +36,7 @@ WITH_IO = {
     *(
         name
         for name in MODULES
-        if name.startswith(("http.", "processes.", "remote.", "stdio.", "tool."))
+        if name.startswith(("frozen.", "http.", "processes.", "remote.", "stdio.", "tool."))
     ),
 }
 """Modules that do I/O. All others are the core: they read no clock and start nothing."""

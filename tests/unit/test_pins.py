@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mcpagg.passes.config import read_config
-from mcpagg.passes.environment.pins import Pin, find_pins, lines, unpinned, write_pins
+from mcpagg.passes.environment.pins import FREEZE, Pin, find_pins, lines, unpinned, write_pins
 from mcpagg.spec import ProxySpec, ServerSpec
 
 
@@ -83,8 +83,9 @@ def test_a_package_without_an_exact_version_is_pointed_out(
 def test_where_nobody_knows_what_ran_no_version_is_named(argv: str, inquiry: str) -> None:
     [pin] = pins_of(argv, "" if "$" not in argv else "1.0")
     [warning] = unpinned([pin], each=True)
-    assert warning.remedy == f"`{inquiry}` says what there is"
-    assert [*lines([pin])] == [f"{pin.path}: what ran is not known; {warning.remedy}"]
+    there = f"`{inquiry}` says what there is"
+    assert warning.remedy == f"{there}; {FREEZE}"
+    assert [*lines([pin])] == [f"{pin.path}: what ran is not known; {there}"]
 
 
 def test_an_image_is_known_by_its_digest() -> None:
@@ -101,7 +102,7 @@ def test_many_servers_without_an_exact_version_are_one_line() -> None:
     [warning] = unpinned(find_pins(spec, {}), command="mcpagg-compile mcp.json --pin")
     assert "12 servers without an exact version" in warning.what
     assert warning.what.endswith("s0, s1, s2, s3, s4, s5, s6, s7 and 4 more")
-    assert warning.remedy.startswith("mcpagg-compile mcp.json --pin ")
+    assert warning.remedy.startswith("mcpagg-compile mcp.json --pin says what to write; --freeze ")
     assert [*unpinned((), each=True)] == [*unpinned(())] == []
 
 

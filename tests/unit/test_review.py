@@ -220,7 +220,7 @@ def test_another_order_of_servers_is_told() -> None:
 
 def test_every_class_has_a_level_and_texts_and_versions_are_not_structural() -> None:
     assert sorted(class_ for classes in LEVELS.values() for class_ in classes) == sorted(CLASSES)
-    assert CLASSES.keys() - STRUCTURAL == {"text", "version"}
+    assert CLASSES.keys() - STRUCTURAL == {"packages", "text", "version"}
 
 
 # --- Reports --------------------------------------------------------------------------------------

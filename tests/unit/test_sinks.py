@@ -55,6 +55,8 @@ WAYS = {
     "runtime.tool.calling.Files": "the folder that the caller names; names in it are ours",
     "runtime.launch.approval.signer_of": "a signature of ours, for ssh-keygen",
     "runtime.launch.approval._alternatives": "the user's own file of signers, for ssh-keygen",
+    "compiler.passes.freezing": "a temporary folder: what a command asks for, for npm and uv",
+    "runtime.frozen": "the user's own cache: packages, and locks made of the file's own lines",
     "runtime.remote.login": "JSON in ASCII, in the user's state folder, under a digest",
     "compiler.passes.emission.output": "FILE and its other forms, where the user wants them",
     "compiler.command.results": "the same",

@@ -43,6 +43,12 @@ PRINTED = {
     "--schema": "the JSON Schema of a config, by which editors complete and check it",
     "--version": "the version, and the digest of the runtime",
 }
+ALONE = {
+    flag_of(name): f"{flag_of(name)}={how.alone}"
+    for name, (how, _) in options_of(Options).items()
+    if how.alone
+}
+"""Options that may be given without a value, and what they mean then."""
 GROUPS = (READ, CHOSEN, BEHAVIOUR, JUDGED, REPORTED)
 
 
@@ -217,9 +223,10 @@ class _Parser(argparse.ArgumentParser):
         Raises:
             ConfigError: it cannot be understood.
         """
-        namespace, others = self.parse_known_args(words)
+        namespace, others = self.parse_known_args([ALONE.get(word, word) for word in words])
         if others:
-            raise ConfigError(PROGRAM, [self._unknown(word) for word in others])
+            bare = next((word for word in words if word in ALONE), "")
+            raise ConfigError(PROGRAM, [self._unknown(word, bare) for word in others])
         for name, value in vars(namespace).items():
             # Of `--only=--`, argparse before Python 3.13 makes an empty list.
             if isinstance(value, list) and (not value or [] in value):
@@ -230,9 +237,11 @@ class _Parser(argparse.ArgumentParser):
         what = message.removeprefix("argument ")
         raise ConfigError(PROGRAM, [Problem("", what, f"see {PROGRAM} --help")])
 
-    def _unknown(self, word: str) -> Problem:
+    def _unknown(self, word: str, bare: str) -> Problem:
+        """Say what a word too many is; `bare` is an option that was given without a value."""
         if not word.startswith("-"):
-            return Problem("", f"more than one config is given: {word!r} is one too many")
+            remedy = f"a value of {bare} follows `=`: {bare}=NAME" if bare else ""
+            return Problem("", f"more than one config is given: {word!r} is one too many", remedy)
         flag = word.partition("=")[0]  # the value may be anything, a secret too
         remedy = suggest(flag, self._option_string_actions) or f"see {PROGRAM} --help"
         return Problem("", f"there is no option {flag}", remedy)

@@ -134,6 +134,8 @@ def _contradictions(run: Run) -> Iterator[tuple[str, object]]:
     asks = run.pin or run.install or run.uninstall
     yield "--yes goes with --pin, --install and --uninstall", run.yes and not asks
     yield "--pin --yes needs a file to write to", run.yes and run.config == "-"
+    scripts = run.options.freeze_scripts and not run.options.freeze
+    yield "--freeze-scripts goes with --freeze", scripts
     yield "--login does not go with --check", run.login and run.check
     yield "--sbom needs the name of a file", run.sbom in ("", "-")
     yield "--dry-run asks no server, so it writes no page", run.page and run.dry_run

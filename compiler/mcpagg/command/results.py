@@ -26,7 +26,7 @@ from mcpagg.passes.emission.output import (
     write,
 )
 from mcpagg.problems import ConfigError, Drift, Problem, count
-from mcpagg.review import CLASSES, STRUCTURAL
+from mcpagg.review import STRUCTURAL, USUAL
 
 if TYPE_CHECKING:
     from mcpagg.command.arguments import Run
@@ -57,6 +57,8 @@ OTHER_MANIFEST = "has another manifest"
 UNGUARDED = (
     "It may hold credentials: on Windows the permissions of its folder decide who can read it"
 )
+OTHER_PACKAGES = "lists other packages than there are now"
+REFRESH = "--refresh NAME takes those there are, to be reviewed"
 SUMMARY_WIDTH = 100
 
 
@@ -98,7 +100,7 @@ def compare(file: Path, result: Compilation, run: Run, again: str) -> None:
     old = on_disk(before)
     if CRLF in old:
         say(f"{before}: {HAS_CRLF.format(before.name)}")
-    counting = frozenset(run.fail_on or CLASSES)
+    counting = frozenset(run.fail_on or USUAL)
     counting = counting & STRUCTURAL if run.structural else counting
     comparison = review(file, old, result, counting, since)
     if not since and is_extension(file) and old and not _has_same_contents(file, result):
@@ -110,6 +112,8 @@ def compare(file: Path, result: Compilation, run: Run, again: str) -> None:
         say(f"{file}: is {f'as {since}' if since else 'up to date'}")
     if comparison.fails and since:
         raise Drift(str(file), [Problem("", f"is not as {since} in what counts")])
+    if comparison.fails and comparison.is_of_packages:
+        raise Drift(str(file), [Problem("", OTHER_PACKAGES, REFRESH)])
     if comparison.fails:
         what = f"is not {AS_COMPILED}"
         raise Drift(str(file), [Problem("", what, f"compile it again: {again}")])

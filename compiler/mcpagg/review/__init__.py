@@ -13,6 +13,7 @@ CLASSES = {
     "removed": "a server, tool, prompt, resource or skill that is gone",
     "launch": "how a server is started or filtered: command, arguments, environment, …",
     "file": "anything else in FILE: options, names, profiles, overlays, an edit by hand",
+    "registry": "a frozen package that its registry has with other bytes, or no more",
     "failed": "a server that could not be asked, or can be asked again",
     "text": "what people and models read: titles, descriptions, instructions",
     "added": "a server, tool, prompt, resource or skill that is new",
@@ -20,6 +21,7 @@ CLASSES = {
     "schema-compatible": "any other change of a schema",
     "version": "the version that a server has, or of the protocol that it speaks",
     "other": "any other member of what a server says",
+    "packages": "other versions of packages than those that are frozen",
     "runtime": "code of another compiler, which this one cannot compare with its own",
 }
 """The classes of changes, the gravest first, and what each means."""
@@ -30,8 +32,11 @@ OF_LISTS = (
 )
 """The classes of changes in what a server lists, which a running proxy sees, too."""
 
-ALWAYS = frozenset({"hidden", "runtime"})
-"""The classes that always count: what cannot be seen, and what was not compared."""
+ALWAYS = frozenset({"hidden", "registry", "runtime"})
+"""The classes that always count: what cannot be seen, what is not as reviewed or not compared."""
 
-STRUCTURAL = frozenset(CLASSES) - {"text", "version"}
+USUAL = frozenset(CLASSES) - {"packages"}
+"""The classes that count unless others are named: a release of a stranger changes no proxy."""
+
+STRUCTURAL = USUAL - {"text", "version"}
 """The classes that count with `--structural`."""

@@ -27,10 +27,10 @@ from mcpagg_runtime.lists.values import ABSENT, alike, became, differing, escape
 class Change:
     """One change; `class_` is one of CLASSES.
 
-    `server` is "" for the proxy itself. `kind` is server, tool, prompt, resource, template, skill
-    or proxy, `name` the server's own name of the item (a URI, where it has one), `place` a JSON
-    pointer into the item or the server, "" for all of it. `what` says in words what became of the
-    place; `before` and `after` are its values: of an item that was added, all of it.
+    `server` is "" for the proxy itself. `kind` is server, package, tool, prompt, resource,
+    template, skill or proxy, `name` the server's own name of the item (a URI, where it has one),
+    `place` a JSON pointer into the item or the server, "" for all of it. `what` says in words what
+    became of the place; `before` and `after` are its values: of an item that was added, all of it.
     """
 
     class_: str
@@ -136,7 +136,7 @@ def summaries(
         counts = {kind.name: _counts(kind, old.get(name), new.get(name), mine) for kind in KINDS}
         versions = _version(old.get(name)), _version(new.get(name))
         changed = {kind: numbers for kind, numbers in counts.items() if any(numbers)}
-        own = [change.class_ for change in mine if change.kind == "server"]
+        own = [change.class_ for change in mine if change.kind in ("server", "package")]
         result.append(ServerSummary(name, state, versions, (*dict.fromkeys(own),), changed))
     return tuple(result)
 

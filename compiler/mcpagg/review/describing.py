@@ -22,13 +22,13 @@ MANY = 3  # items with the same change are described together
 SHOWN_NAMES = 5
 
 SIGNS = {"added": "+", "removed": "-"}
-APART = ("server", "proxy")
+APART = ("server", "package", "proxy")
 """Kinds of changes that are of no item."""
 
 GOOD, BAD, ODD, PLAIN = "good", "bad", "odd", "plain"
 """How grave a change looks at first sight."""
 _TONES = {
-    **dict.fromkeys(("hidden", "schema-breaking", "removed"), BAD),
+    **dict.fromkeys(("hidden", "schema-breaking", "removed", "registry"), BAD),
     **dict.fromkeys(("launch", "file", "failed", "runtime"), ODD),
     "added": GOOD,
 }

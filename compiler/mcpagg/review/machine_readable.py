@@ -23,9 +23,18 @@ from mcpagg_runtime.lists.values import ABSENT
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 LEVELS = {
-    "error": ("hidden", "schema-breaking", "hint", "removed", "launch", "file", "runtime"),
+    "error": (
+        "hidden",
+        "schema-breaking",
+        "hint",
+        "removed",
+        "launch",
+        "file",
+        "registry",
+        "runtime",
+    ),
     "warning": ("failed", "text", "added", "capabilities"),
-    "note": ("schema-compatible", "version", "other"),
+    "note": ("schema-compatible", "version", "other", "packages"),
 }
 _LEVEL = {class_: level for level, classes in LEVELS.items() for class_ in classes}
 _ESCAPED = {"\\": r"\\", "[": r"\[", "]": r"\]", "{": "{{", "}": "}}"}
@@ -40,13 +49,13 @@ def as_json(review: Review) -> str:
     {file, up_to_date, fails, servers: [{name, state, version: {before, after}, tools: {added,
     removed, changed}, …}], changes: [{class, counts, server, kind, name, place, what, before,
     after}], diff, findings: [{rule, level, clients, server, kind, name, place, what, remedy}],
-    lists: [{profile, servers: [{name, tools, bytes, tokens, seconds}]}], errors: [{where, what,
-    remedy}]}.
+    lists: [{profile, servers: [{name, tools, bytes, tokens, seconds}]}], frozen: {server: rows},
+    errors: [{where, what, remedy}]}.
     `counts` says whether a change fails the check; `place` is a JSON pointer; values that are not
     there are left out. `diff` is a unified diff of what no table of FILE explains. `findings` are
     those of lint; `lists` are what the lists of tools cost: of all (profile null) and of each
-    profile, tokens as estimated (`costs`). Where there are errors, at most what servers say was
-    compared.
+    profile, tokens as estimated (`costs`). `frozen` is the table of that name in FILE. Where there
+    are errors, at most what servers say was compared.
     """
     report = {
         "file": review.file,
@@ -60,6 +69,7 @@ def as_json(review: Review) -> str:
             {"profile": profile, "servers": [_cost(cost) for cost in costs]}
             for profile, costs in review.costs
         ],
+        "frozen": {server: [*rows] for server, rows in review.frozen.items()},
         "errors": [asdict(problem) for problem in review.errors],
     }
     return json_text(report)
@@ -180,6 +190,8 @@ class _Lines:
         place = self._row(change)
         if place < 0:
             return 1
+        if change.kind == "package":  # one that lies below another has its name behind that
+            place = max(self._text.find(f'\n "{change.name} ', place) + 1, place)
         if key := _KEYS.get(change.kind):
             starts = self._names.get(f'"{key}": {json_text(change.name)}', [])
             index = bisect_left(starts, place)
@@ -191,6 +203,8 @@ class _Lines:
         table, row = "SNAPSHOT", f"\n    {literal(change.server)}: {{"
         if change.class_ == "launch":
             table, row = "SERVERS", f"\n{json_text(change.server)}: {{"
+        elif change.kind == "package":
+            table, row = "FROZEN", f"\n{json_text(change.server)}: ["
         if (table, row) not in self._rows:
             start = self._text.find(f"\n{table} = ")
             index = self._text.find(row, start) if start >= 0 else -1

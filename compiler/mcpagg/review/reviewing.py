@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +14,10 @@ from mcpagg.passes.emission.output import difference, differs
 from mcpagg.passes.emission.readback import cut
 from mcpagg.passes.emission.recorded import Contents, Rows
 from mcpagg.problems import CompileError, Problem, count
-from mcpagg.review import ALWAYS, CLASSES
+from mcpagg.review import ALWAYS, CLASSES, USUAL
 from mcpagg.review.changes import Change, ServerSummary, compare, summaries, with_command_line
 from mcpagg.review.dry_run import HIDDEN, without_credentials
+from mcpagg.review.packages import frozen_changes, offered_changes
 from mcpagg.spec import ServerSpec
 from mcpagg_runtime.launch.launch import strings
 from mcpagg_runtime.launch.variables import references
@@ -43,8 +44,8 @@ class Review:
     `counting` are the classes that fail a check; `unchanged` is the number of servers of which
     nothing has changed; `diff` a unified diff of what no table of the file explains, "" for none.
     `findings` are those of lint in what is listed now; `costs` are (profile, those of its list of
-    tools), that of all (None) first. `errors` are why nothing can be compiled now: what servers say
-    is then all that was compared, if they could be asked.
+    tools), that of all (None) first. `frozen` is the table FROZEN. `errors` are why nothing can be
+    compiled now: what servers say is then all that was compared, if they could be asked.
     """
 
     file: str
@@ -53,15 +54,22 @@ class Review:
     servers: tuple[ServerSummary, ...] = ()
     unchanged: int = 0
     diff: str = ""
-    counting: frozenset[str] = frozenset(CLASSES)
+    counting: frozenset[str] = USUAL
     since: str = ""
     findings: tuple[Finding, ...] = ()
     costs: tuple[tuple[str | None, tuple[Cost, ...]], ...] = ()
+    frozen: Mapping[str, Sequence[str]] = field(default_factory=dict)
     errors: tuple[Problem, ...] = ()
 
     @property
     def fails(self) -> bool:
         return bool(self.errors) or any(change.class_ in self.counting for change in self.changes)
+
+    @property
+    def is_of_packages(self) -> bool:
+        """Whether what fails is what registries have: FILE is as compiled now."""
+        failing = {change.class_ for change in self.changes if change.class_ in self.counting}
+        return failing <= {"packages", "registry"}
 
     @property
     def numbers(self) -> dict[str, int]:
@@ -92,7 +100,7 @@ def review(
     file: Path,
     old: str,
     result: Compilation,
-    counting: Collection[str] = tuple(CLASSES),
+    counting: Collection[str] = USUAL,
     since: str = "",
 ) -> Review:
     """Compare `old`, the text of `file`, or of the file called `since`, with a compilation.
@@ -107,12 +115,18 @@ def review(
         since=since,
         findings=result.findings,
         costs=((None, result.costs), *result.profiles.items()),
+        frozen=result.data.frozen,
     )
-    if not differs(old, result.text):
-        return replace(comparison, unchanged=len(result.data.rows))
+    offered = [
+        change
+        for name, found in result.offered.items()
+        for change in offered_changes(name, result.data.frozen[name], found)
+    ]
     before, names = result.earlier.contents, result.earlier.renamed
-    now = Contents(result.data.rows, result.data.snapshot)
-    changes = [*compare(before, now, names)]
+    now = Contents(result.data.rows, result.data.snapshot, frozen=result.data.frozen)
+    if not differs(old, result.text):
+        return _with_servers(comparison, offered, before, now, names)
+    changes = [*compare(before, now, names), *_frozen_changes(before.renamed(names), now)]
     labels = since or f"{file} (on disk)", str(file) if since else f"{file} (compiled now)"
     compilers, rest = difference(labels, old, earlier_text(result) or result.text)
     if compilers:
@@ -124,14 +138,28 @@ def review(
         masked = _masked(before.renamed(names).rows), _masked(now.rows)
         changes = [*_without_secrets(changes, *masked)]
         rest = _masked_diff(rest, before.rows, now.rows)
+    comparison = replace(comparison, diff=rest if old else "")
+    return _with_servers(comparison, [*changes, *offered], before, now, names)
+
+
+def _with_servers(
+    comparison: Review,
+    changes: Sequence[Change],
+    before: Contents,
+    now: Contents,
+    names: Mapping[str, str],
+) -> Review:
+    """Return a review with its changes, and what became of each server."""
     servers = summaries(changes, before, now, names)
-    return replace(
-        comparison,
-        changes=tuple(changes),
-        servers=servers,
-        unchanged=len(now.rows.keys() - {summary.name for summary in servers}),
-        diff=rest if old else "",
-    )
+    unchanged = len(now.rows.keys() - {summary.name for summary in servers})
+    return replace(comparison, changes=tuple(changes), servers=servers, unchanged=unchanged)
+
+
+def _frozen_changes(before: Contents, now: Contents) -> Iterator[Change]:
+    """Yield what has changed of what is frozen, of servers that were there and still are."""
+    for name in before.snapshot.by_name:
+        if name in now.rows:
+            yield from frozen_changes(name, before.frozen.get(name, ()), now.frozen.get(name, ()))
 
 
 def review_of_fault(
@@ -149,13 +177,11 @@ def review_of_fault(
         return review
     earlier, now = known
     before, names = earlier.contents, earlier.renamed
-    changes = [*compare(before, now, names)]
+    changes = [*compare(before, now, names), *_frozen_changes(before.renamed(names), now)]
     if options.allow_secrets:
         masked = _masked(before.renamed(names).rows), _masked(now.rows)
         changes = [*_without_secrets(changes, *masked)]
-    servers = summaries(changes, before, now, names)
-    unchanged = len(now.rows.keys() - {summary.name for summary in servers})
-    return replace(review, changes=tuple(changes), servers=servers, unchanged=unchanged)
+    return _with_servers(review, changes, before, now, names)
 
 
 def _otherwise(old: str, text: str) -> str:
@@ -173,9 +199,9 @@ def _masked(rows: Rows) -> dict[str, dict[str, Any]]:
 
 def _masked_row(name: str, row: Mapping[str, Any]) -> dict[str, Any]:
     masked = without_credentials(ServerSpec.from_row(name, row), row)
-    for field in ("env", "headers"):
-        if field in masked:
-            masked[field] = {k: v if references(v) else HIDDEN for k, v in masked[field].items()}
+    for key in ("env", "headers"):
+        if key in masked:
+            masked[key] = {k: v if references(v) else HIDDEN for k, v in masked[key].items()}
     return masked
 
 

@@ -2,17 +2,19 @@
 
 CycloneDX 1.6 (https://cyclonedx.org/docs/1.6/json): the proxy depends on its servers, each with the
 version that it gives itself, and a server on the package or the image that its command line names,
-with a purl. What these depend on is resolved anew at each start, and is not known here. The same
-bytes for the same file: the serial number is made of its text, and no time is in it.
+with a purl. Of a frozen server it has all packages, with their hashes. Of any other, what these
+depend on is resolved anew at each start, and is not known here. The same bytes for the same file:
+the serial number is made of its text, and no time is in it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import base64
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import NAMESPACE_URL, uuid5
 
-from cyclonedx.model import Property
+from cyclonedx.model import HashAlgorithm, HashType, Property
 from cyclonedx.model.bom import Bom
 from cyclonedx.model.component import Component, ComponentType
 from cyclonedx.output import make_outputter
@@ -23,6 +25,7 @@ from mcpagg import __version__
 from mcpagg.options import PROGRAM
 from mcpagg.passes.environment.programs import Package, find_package
 from mcpagg.snapshot import ChildSnapshot
+from mcpagg_runtime.frozen.table import DockerImage, NpmTree, PypiTree, read_frozen
 
 if TYPE_CHECKING:
     from mcpagg.compilation import Compilation
@@ -38,14 +41,19 @@ def bill_of_materials(result: Compilation) -> str:
     proxy = Component(name=result.name, type=ComponentType.APPLICATION, bom_ref="proxy")
     bom.metadata.component = proxy
     rows, children = result.data.rows, result.data.snapshot.children
-    servers = [_server(bom, child, rows[child.name]) for child in children]
+    frozen = result.data.frozen
+    servers = [
+        _server(bom, child, rows[child.name], frozen.get(child.name, ())) for child in children
+    ]
     bom.register_dependency(proxy, servers)
     outputter = make_outputter(bom, OutputFormat.JSON, SchemaVersion.V1_6)
     return outputter.output_as_string(indent=2) + "\n"
 
 
-def _server(bom: Bom, child: ChildSnapshot, row: Mapping[str, Any]) -> Component:
-    """Add a server to a bill, and what its command line names."""
+def _server(
+    bom: Bom, child: ChildSnapshot, row: Mapping[str, Any], frozen: Sequence[str]
+) -> Component:
+    """Add a server to a bill, and what it starts: what is frozen, or what its command names."""
     about = {"mcpagg:protocol": ", ".join(child.protocols), "mcpagg:tools": str(len(child.tools))}
     if "url" in row:
         about["mcpagg:transport"] = str(row["transport"])
@@ -59,22 +67,68 @@ def _server(bom: Bom, child: ChildSnapshot, row: Mapping[str, Any]) -> Component
     )
     bom.components.add(server)
     package = find_package(row["command"], row["args"]) if "command" in row else None
-    bom.register_dependency(server, _packages(bom, package) if package else [])
+    starts = [*_frozen(frozen)] if frozen else [_package(package)] if package else []
+    known = {component.bom_ref.value: component for component in bom.components}
+    starts = [known.get(component.bom_ref.value, component) for component in starts]
+    for component in starts:
+        bom.components.add(component)
+    bom.register_dependency(server, starts)
     return server
 
 
-def _packages(bom: Bom, package: Package) -> Iterable[Component]:
+def _package(package: Package) -> Component:
+    """Return a package that a command line names."""
     kind = package.launcher.kind
     purl = _purl(package)
-    component = Component(
+    return Component(
         name=package.name,
         type=ComponentType.CONTAINER if kind == "docker" else ComponentType.LIBRARY,
         version=package.version or None,
         purl=purl,
         bom_ref=str(purl) if purl else f"package:{package.written}",
     )
-    bom.components.add(component)
-    return [component]
+
+
+def _frozen(rows: Sequence[str]) -> Iterator[Component]:
+    """Yield the packages of a frozen server, or its image; each version of a package once."""
+    frozen = read_frozen(rows)
+    if isinstance(frozen, DockerImage):
+        purl = _registry_purl("docker", frozen.image, frozen.digest)
+        yield Component(
+            name=frozen.image,
+            type=ComponentType.CONTAINER,
+            version=frozen.digest,
+            purl=purl,
+            bom_ref=str(purl),
+        )
+    packages: dict[str, Component] = {}
+    if isinstance(frozen, NpmTree):
+        for one in frozen.packages:
+            digest = base64.b64decode(one.integrity.partition("-")[2]).hex()
+            component = _component("npm", one.name, one.version, HashAlgorithm.SHA_512, [digest])
+            packages.setdefault(component.bom_ref.value or "", component)
+    elif isinstance(frozen, PypiTree):
+        for wheels in frozen.packages:
+            digests = [base64.urlsafe_b64decode(f"{text}=").hex() for text in wheels.hashes]
+            component = _component(
+                "pypi", wheels.name, wheels.version, HashAlgorithm.SHA_256, digests
+            )
+            packages.setdefault(component.bom_ref.value or "", component)
+    yield from packages.values()
+
+
+def _component(
+    kind: str, name: str, version: str, algorithm: HashAlgorithm, digests: Iterable[str]
+) -> Component:
+    purl = _registry_purl(kind, name, version)
+    return Component(
+        name=name,
+        type=ComponentType.LIBRARY,
+        version=version,
+        purl=purl,
+        bom_ref=str(purl),
+        hashes=[HashType(alg=algorithm, content=digest) for digest in digests],
+    )
 
 
 def _purl(package: Package) -> PackageURL | None:
@@ -84,14 +138,17 @@ def _purl(package: Package) -> PackageURL | None:
     """
     if package.is_repository:
         return None
-    kind = package.launcher.kind
     name = package.name.removeprefix("npm:").partition("[")[0]
+    return _registry_purl(package.launcher.kind, name, package.version)
+
+
+def _registry_purl(kind: str, name: str, version: str) -> PackageURL:
     namespace, _, name = name.rpartition("/")
     registry, _, rest = namespace.partition("/")
     qualifiers = {}
     if kind == "docker" and ("." in registry or ":" in registry or registry == "localhost"):
         namespace, qualifiers = rest, {"repository_url": registry}
-    return PackageURL(kind, namespace or None, name, package.version or None, qualifiers)
+    return PackageURL(kind, namespace or None, name, version or None, qualifiers)
 
 
 def _text(value: Any) -> str | None:

@@ -116,6 +116,8 @@ class Plan:
         """{server: {kind: all its URIs}}, where another server is asked for some of them."""
         self.overlays: str = tables.get("overlays", "")
         """Patches of tools, see `lists.entries`: JSON text, "" for none."""
+        self.frozen: str = tables.get("frozen", "")
+        """What frozen servers start, see `frozen.table`: JSON text, "" for none."""
 
     @property
     def needs(self) -> list[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.launch.launch import Launches
 from mcpagg_runtime.launch.nesting import with_identity
+from mcpagg_runtime.messages.jsontext import parse
 from mcpagg_runtime.messages.printable import where
 from mcpagg_runtime.processes.process import Process
 from mcpagg_runtime.processes.reasons import start_failure
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Protocol
 
+    from mcpagg_runtime.frozen.servers import FrozenServers
     from mcpagg_runtime.launch.launch import Launch
     from mcpagg_runtime.messages.message import Fragment, Message
     from mcpagg_runtime.plan.plan import Plan
@@ -112,6 +114,14 @@ class Supervisor:
         )
         self._last_launches: dict[str, Launch] = {}
         """How each server was started last, for redaction: also of servers that have ended."""
+        self._frozen: FrozenServers | None = None
+        """Has servers start what was frozen, None if nothing was."""
+        if plan.frozen:
+            from mcpagg_runtime.frozen.servers import FrozenServers  # else it is left out
+
+            self._frozen = FrozenServers(parse(plan.frozen), folder, os.environ)
+        self._starts: dict[Peer, object] = {}
+        """What stands for the latest start of each child: an older one may still be installing."""
         self._digest = ""
         """The digest of the plan's tables, "" before a process was started."""
         self.spawning = threading.Lock()
@@ -125,7 +135,8 @@ class Supervisor:
 
     def start(self, child: Child) -> bool:
         """Start a child in a thread; return False if there is none."""
-        return start_thread(self._run, child) is not None
+        start = self._starts[child] = object()
+        return start_thread(self._run, child, start) is not None
 
     def end(self, child: Child, reason: str) -> None:
         """End a child and report why."""
@@ -153,6 +164,8 @@ class Supervisor:
     def close(self) -> None:
         """End all runs, side by side; returns when all have ended. Takes no lock."""
         threads = []
+        if self._frozen is not None:
+            self._frozen.end()
         for run in self._started:
             run.suppress_report()
             thread = start_thread(run.close)
@@ -166,12 +179,14 @@ class Supervisor:
 
     def kill(self) -> None:
         """Kill all runs; takes no lock, since a signal handler calls it."""
+        if self._frozen is not None:
+            self._frozen.kill()
         for run in list(self._started):
             run.kill()
 
     # One run
 
-    def _run(self, child: Child) -> None:
+    def _run(self, child: Child, start: object) -> None:
         """Start a child and read its messages until it ends; in a thread of its own."""
         host, core = self._host, self._host.core
         launch: Launch | None = None
@@ -186,6 +201,10 @@ class Supervisor:
         try:
             launch = self._launches.prepare(child.name)
             self._last_launches[child.name] = launch
+            if self._frozen is not None:
+                self._install(child, launch, self._frozen)
+                if self._starts[child] is not start:
+                    return
             # The engine, when it closes, waits for a start under way; none comes after.
             with self.spawning:
                 if host.is_closing:
@@ -205,6 +224,18 @@ class Supervisor:
                 run.end(f"was given up over an internal fault: {where(problem)}")
             else:
                 ended(f"could not be started: {start_failure(problem, launch)}", "")
+
+    def _install(self, child: Child, launch: Launch, frozen: FrozenServers) -> None:
+        """Have a launch start what was frozen, which may have to be installed first.
+
+        Raises:
+            FrozenError, OSError: it cannot be started so.
+        """
+        attempt = self._host.attempt
+        frozen.prepare(
+            launch, lambda what: attempt(lambda core: core.child_installing(child, what))
+        )
+        attempt(lambda core: core.child_installed(child))
 
     def _start_run(self, child: Child, launch: Launch, ended: Callable[[str, str], None]) -> Run:
         """Start a process, or make a connection to a remote server."""

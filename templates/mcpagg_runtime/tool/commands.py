@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from mcpagg_runtime.plan.plan import Plan
     from mcpagg_runtime.start.handover import Handover
+    from mcpagg_runtime.tool.prefetch import Prefetch
 
 OTHER_DIGEST = (
     "nothing was started: what was reviewed is {named}, and this file is {own} now; see what has"
@@ -137,6 +138,9 @@ def argument_parser(plan: Plan) -> argparse.ArgumentParser:
         metavar=("NAME", "ARGUMENT"),
         help="call one tool; arguments: a JSON object, or key=value as its schema types them",
     )
+    fetch = "install what servers start, all or these; nothing is started"
+    fetch = fetch if plan.frozen else argparse.SUPPRESS
+    add("--prefetch", nargs="*", metavar="NAME", help=fetch)
     add("--log", metavar="FILE", help="serve, and log what becomes of servers")
     add = parser.add_argument
     about = "this server alone, as itself; repeated: these alone, as one proxy"
@@ -149,6 +153,9 @@ def argument_parser(plan: Plan) -> argparse.ArgumentParser:
     add("--json", action="store_true", help="list (with schemas), env, check: print JSON")
     add("--save", metavar="DIR", help="call: write images, sounds and blobs of the result to DIR")
     add("--text", action="store_true", help="call: print the texts of the result alone")
+    hidden = None if plan.frozen else argparse.SUPPRESS
+    add("--offline", action="store_true", help=hidden or "prefetch: only look what is not there")
+    add("--deep", action="store_true", help=hidden or "check: read every file of installed trees")
     spellings = ("portable", "spec")
     add("--names", choices=spellings, help="serve, list: the names that every client is shown")
     about = "as if all else did not exist" if plan.profiles else argparse.SUPPRESS
@@ -161,6 +168,9 @@ def argument_parser(plan: Plan) -> argparse.ArgumentParser:
 def _contradiction(plan: Plan, chosen: argparse.Namespace) -> str:
     """Say which options exclude each other, "" if none do."""
     looks = bool(chosen.env or chosen.check or chosen.verify or chosen.call or chosen.digest)
+    fetches = chosen.prefetch is not None
+    looks = looks or fetches
+    freezes = fetches or chosen.offline or chosen.deep
     prints_json = chosen.list or chosen.env or chosen.check
     logs = chosen.log or os.environ.get(LOG_DIRECTORY)
     addressed = chosen.host or chosen.port or chosen.path
@@ -168,6 +178,9 @@ def _contradiction(plan: Plan, chosen: argparse.Namespace) -> str:
     unknown = chosen.profile is not None and not plan.profiles
     rules = (
         (unknown, "--profile: this file was compiled without profiles"),
+        (freezes and not plan.frozen, "--prefetch: this file was compiled without --freeze"),
+        (chosen.offline and not fetches, "--offline goes with --prefetch"),
+        (chosen.deep and not chosen.check, "--deep goes with --check"),
         (chosen.json and not prints_json, "--json goes with --list, --env or --check"),
         (chosen.save is not None and not chosen.call, "--save goes with --call"),
         (chosen.text and not chosen.call, "--text goes with --call"),
@@ -187,7 +200,8 @@ def _carry_out(plan: Plan, folder: str, chosen: argparse.Namespace, handover: Ha
         return verify_approval(plan, chosen.verify)
     if chosen.names:
         plan.use_names(chosen.names)
-    serves = not (chosen.list or chosen.env or chosen.check or chosen.call)
+    fetches = chosen.prefetch is not None
+    serves = not (chosen.list or chosen.env or chosen.check or chosen.call or fetches)
     if chosen.profile or not serves:
         plan = narrowed(plan, chosen.profile)
     if serves:
@@ -198,18 +212,46 @@ def _carry_out(plan: Plan, folder: str, chosen: argparse.Namespace, handover: Ha
         name, *given = chosen.call
         show = print_texts if chosen.text else print_json
         return call_tool(plan, folder, name, given, chosen.save, show)
+    installed = _installed(plan, folder)
+    if fetches and installed is not None:
+        return _prefetch(installed, chosen.prefetch, offline=chosen.offline)
     if chosen.check:
-        servers = check_servers(plan, folder)
+        damages = installed.damages(deep=chosen.deep) if installed is not None else {}
+        servers = check_servers(plan, folder, damages)
         lines = (health_line(name, health) for name, health in servers.items())
         status = _print({"servers": servers}, lines, chosen.json)
         return status or (0 if all(map(is_sound, servers.values())) else 1)
+    frozen = installed.states() if installed is not None else {}
+    states = [f"{name}: frozen: {state}" for name, state in frozen.items()]
     if chosen.env:
         uses, desktop = variables(plan, folder), desktop_needs(plan, folder)
-        output = [*map(variable_line, uses), *desktop_lines(desktop), *_without_log()]
-        status = _print({"variables": uses, "desktop": desktop}, output, chosen.json)
+        output = [*map(variable_line, uses), *desktop_lines(desktop), *_without_log(), *states]
+        document = {"variables": uses, "desktop": desktop, **({"frozen": frozen} if frozen else {})}
+        status = _print(document, output, chosen.json)
         is_missing = any(not use["set"] and not use["has_default"] for use in uses)
         return status or (MISSING_VARIABLE if is_missing else 0)
-    return _print(listing(plan), listing_lines(plan), chosen.json)
+    document = {**listing(plan), **({"frozen": frozen} if frozen else {})}
+    return _print(document, [*listing_lines(plan), *states], chosen.json)
+
+
+def _installed(plan: Plan, folder: str) -> Prefetch | None:
+    """Return the frozen servers of a file on this machine, None for a file that freezes nothing."""
+    if not plan.frozen:
+        return None
+    from mcpagg_runtime.tool.prefetch import Prefetch  # else it is left out
+
+    return Prefetch(plan, folder)
+
+
+def _prefetch(prefetch: Prefetch, names: list[str], *, offline: bool) -> int:
+    """Install what servers start, or name what is not there; return the exit status."""
+    if unknown := [name for name in names if name not in prefetch.names]:
+        frozen = ", ".join(prefetch.names)
+        print_error(f"--prefetch: {', '.join(unknown)} is not frozen; frozen are: {frozen}")
+        return 2
+    done = prefetch.fetch(names or prefetch.names, offline=offline)
+    lines = [f"{name}: {'' if ok else 'not there: '}{what}" for name, (ok, what) in done.items()]
+    return print_lines(lines) or (0 if all(ok for ok, _ in done.values()) else 1)
 
 
 def _print(document: Any, lines: Iterable[str], as_json: bool) -> int:

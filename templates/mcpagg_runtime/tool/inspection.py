@@ -21,7 +21,7 @@ from mcpagg_runtime.tool.desktop import entry_path, lookups, shim_lines
 from mcpagg_runtime.tool.local_client import LocalClient
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
     from mcpagg_runtime.lists.catalogue import Kind
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mcpagg_runtime.servers.child import Child
     from mcpagg_runtime.stdio.engine import Engine
 
+_NOT_STARTED: dict[str, Any] = {"state": DOWN, "protocol": None, "drift": {}, "started_in": None}
 # Members of an item that a listing shows beside its names.
 _SHOWN = ("inputSchema", "outputSchema", "arguments")
 
@@ -148,11 +149,14 @@ def desktop_lines(needs: dict[str, Any]) -> list[str]:
     return [*path, *needs["notes"]]
 
 
-def check_servers(plan: Plan, folder: str) -> dict[str, dict[str, Any]]:
-    """Start every server, and return {server: its health}: see `_health`."""
+def check_servers(plan: Plan, folder: str, damages: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """Start every server, and return {server: its health}: see `_health`.
+
+    `damages` {server: reason} are those that are not to be started.
+    """
     proxy = LocalClient(plan, folder, obj(capabilities=obj(dict.fromkeys(RELAYED, "{}"))))
     engine = proxy.engine
-    children = engine.core.children.values()
+    children = [child for child in engine.core.children.values() if child.name not in damages]
     try:
         for child in children:
             engine.wake(child, proxy.client)
@@ -160,7 +164,10 @@ def check_servers(plan: Plan, folder: str) -> dict[str, dict[str, Any]]:
             sleep(0.01)
     finally:
         proxy.close()
-    return {child.name: _health(child, engine) for child in children}
+    found = {child.name: _health(child, engine) for child in children}
+    return {
+        name: found.get(name) or {**_NOT_STARTED, "reason": damages[name]} for name in plan.servers
+    }
 
 
 def is_sound(health: dict[str, Any]) -> bool:

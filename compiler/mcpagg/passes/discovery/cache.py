@@ -14,10 +14,11 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from mcpagg import __version__
@@ -52,11 +53,14 @@ class Cache:
         environ: Mapping[str, str],
         minimal: bool,
         values: Values = NO_VALUES,
+        frozen: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> None:
+        """`frozen` is the table FROZEN: what is started of servers."""
         self._spec = spec
         self._environ = environ
         self._minimal = minimal
         self._values = values
+        self._frozen = frozen
         config = os.path.realpath(spec.folder / Path(spec.source).name)
         name = hashlib.sha256(config.encode()).hexdigest()[:16]
         self.file = cache_folder(environ, sys.platform) / f"{name}.json"
@@ -118,7 +122,8 @@ class Cache:
             rows, self._environ, self._minimal, self._values
         ).items():
             env = {key: value for key, value in launch.env.items() if key not in SHELLS_OWN}
-            facts = [__version__, rows[name], launch.argv, launch.cwd, env]
+            frozen = [*self._frozen.get(name, ())]
+            facts = [__version__, rows[name], launch.argv, launch.cwd, env, frozen]
             text = dumps(facts, sort=True).encode("utf-8", "surrogatepass")
             yield name, hmac.new(key.encode(), text, hashlib.sha256).hexdigest()
 

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from queue import Empty, SimpleQueue
+from types import MappingProxyType
 from typing import NamedTuple
 
 from mcpagg.options import CONNECT_SECONDS
@@ -17,6 +18,7 @@ from mcpagg.problems import Problem, count
 from mcpagg.signals import ending_later
 from mcpagg.snapshot import Snapshot
 from mcpagg.spec import NO_VALUES, ProxySpec, Values
+from mcpagg_runtime.frozen.servers import FrozenServers
 from mcpagg_runtime.processes.process import STDERR_TAIL_LINES
 
 JOIN_SECONDS = 0.2
@@ -52,13 +54,14 @@ class Discovery(NamedTuple):
     late: tuple[str, ...] = ()
 
 
-def discover(  # noqa: PLR0913 - all that steers an inquiry
+def discover(  # noqa: PLR0913 - what is asked, of whom, and who hears of it
     spec: ProxySpec,
     environ: Mapping[str, str],
     *,
     asked: Collection[str] | None = None,
     connect_timeout: float = CONNECT_SECONDS,
     minimal: bool = False,
+    frozen: Mapping[str, Sequence[str]] = MappingProxyType({}),
     quoted: int = STDERR_TAIL_LINES,
     progress: Progress = lambda server, text: None,
     waiting: Callable[[Sequence[Awaited]], None] = lambda awaited: None,
@@ -71,7 +74,8 @@ def discover(  # noqa: PLR0913 - all that steers an inquiry
 
     `connect_timeout` bounds, in seconds, the handshake of each child and then each reading of its
     list; what a package manager takes to install it is apart. With `minimal`, children inherit the
-    basic variables of `environ` only. Children that fail are named in the snapshot, with `quoted`
+    basic variables of `environ` only. `frozen` is the table FROZEN: those servers start what it
+    lists, which is installed first. Children that fail are named in the snapshot, with `quoted`
     lines of their stderr in `failures`.
     `progress(server, text)` is called for what comes of each: "13 tools, 0.8 s", "failed, 3.1 s";
     `waiting` about once in a second, and when all are to be ended ("", "ending 3 servers…").
@@ -80,12 +84,16 @@ def discover(  # noqa: PLR0913 - all that steers an inquiry
     SIGHUP.
     """
     launches = spec.launches(spec.paths if asked is None else asked, environ, minimal, values)
+    installer = FrozenServers(frozen, str(spec.folder), environ)
     inquiries = [
         Inquiry(server, launches[server.name], spec.source, connect_timeout, quoted)
         for server in spec.servers
         if server.name in launches
     ]
-    _ask(inquiries, progress, waiting)
+    for inquiry in inquiries:
+        if inquiry.server.name in frozen:
+            inquiry.installer = installer
+    _ask(inquiries, installer, progress, waiting)
     warnings: list[Problem] = []
     failures: list[Problem] = []
     late: list[str] = []
@@ -103,7 +111,10 @@ def discover(  # noqa: PLR0913 - all that steers an inquiry
 
 
 def _ask(
-    inquiries: Sequence[Inquiry], progress: Progress, waiting: Callable[[Sequence[Awaited]], None]
+    inquiries: Sequence[Inquiry],
+    installer: FrozenServers,
+    progress: Progress,
+    waiting: Callable[[Sequence[Awaited]], None],
 ) -> None:
     """Ask all servers, and report progress; an interruption ends them all, a second one at once."""
     turns = threading.Semaphore(INSTALLING)
@@ -128,11 +139,13 @@ def _ask(
             alive = sum(len(inquiry.alive) for inquiry in inquiries)
             progress("", f"ending {count(alive, 'server')}… (again: at once)")
             try:
+                installer.end()
                 for inquiry in inquiries:
                     inquiry.give_up()
                 turns.release(len(threads) or 1)
                 _join(threads)
             except BaseException:
+                installer.kill()
                 for inquiry in inquiries:
                     for connection in inquiry.alive:
                         connection.server.process.kill()
@@ -144,6 +157,8 @@ def _ask(
 def _awaited(inquiry: Inquiry) -> Awaited:
     if inquiry.began is None:
         return Awaited(inquiry.server.name)
+    if inquiry.installing:
+        return Awaited(inquiry.server.name, inquiry.elapsed(), lambda: inquiry.installing)
     last_lines = [connection.server.last_line for connection in inquiry.alive[-1:]]
     return Awaited(inquiry.server.name, inquiry.elapsed(), *last_lines)
 

@@ -24,6 +24,8 @@ from mcpagg.passes.environment.programs import find_package
 from mcpagg.problems import count
 from mcpagg.snapshot import ChildSnapshot, Json
 from mcpagg.spec import ServerSpec
+from mcpagg_runtime.frozen.servers import FrozenServers
+from mcpagg_runtime.frozen.table import FrozenError
 from mcpagg_runtime.launch.launch import Launch
 from mcpagg_runtime.launch.secrecy import shown
 from mcpagg_runtime.lists.catalogue import KINDS, LEGACY_ONLY, TOOLS, Kind, wraps_output
@@ -66,6 +68,10 @@ class Inquiry:
         self.fault: ServerFault | None = None
         self.remarks: list[str] = []
         """What is odd about it, without secrets."""
+        self.installer: FrozenServers | None = None
+        """Has it start what was frozen of it, None if nothing was."""
+        self.installing = ""
+        """What is being installed of it, "" for nothing."""
         self._launch = launch
         self._config = config
         self._seconds = seconds
@@ -99,6 +105,7 @@ class Inquiry:
         try:
             with turn:
                 self.began = TIME.now()
+                self._install()
                 child = self.connect()
             self.snapshot = self._answers_of(child)
         except Exception as error:
@@ -107,6 +114,27 @@ class Inquiry:
                 connection.server.close()
             return f"failed, {self.elapsed():.1f} s"
         return f"{count(len(self.snapshot.tools), 'tool')}, {self.elapsed():.1f} s"
+
+    def _install(self) -> None:
+        """Have the server start what was frozen of it, which may have to be installed first.
+
+        Raises:
+            ServerFault: that cannot be had.
+        """
+        if self.installer is None:
+            return
+
+        def tell(what: str) -> None:
+            self.installing = what
+
+        self.package = None  # no launcher is started
+        try:
+            self.installer.prepare(self._launch, tell)
+        except (FrozenError, OSError) as problem:
+            what = self._launch.redact(f"could not be started as it was frozen: {problem}")
+            raise ServerFault(what) from None
+        finally:
+            self.installing = ""
 
     def _as_fault(self, error: Exception) -> ServerFault:
         """Return an error as a fault of the server."""

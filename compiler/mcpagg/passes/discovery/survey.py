@@ -5,7 +5,7 @@ No answer may hold the value of a variable: it would be written to a file.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -30,20 +30,30 @@ LEAK_REMEDY = (
 )
 
 
-def survey(job: Job, spec: ProxySpec, ready: ProxySpec, before: Snapshot) -> Snapshot:
+def survey(
+    job: Job,
+    spec: ProxySpec,
+    ready: ProxySpec,
+    before: Snapshot,
+    frozen: Mapping[str, Sequence[str]],
+) -> Snapshot:
     """Start the servers of `spec` that are `ready`; return their answers, in the order of `before`.
+
+    `frozen` is the table FROZEN: what is started of these.
 
     Raises:
         ChildFault: one fails, and that is not allowed, or repeats a secret.
     """
     options = job.options
-    cache = Cache(spec, job.environ, options.minimal, job.values) if job.may_use_cache else None
+    cache = (
+        Cache(spec, job.environ, options.minimal, job.values, frozen) if job.may_use_cache else None
+    )
     cached = cache.load([server.name for server in ready.servers]) if cache else {}
     if cached:
         text = f"{count(len(cached), 'server')} not asked again, from the run that failed"
         oldest = max(entry.seconds for entry in cached.values())
         job.listener.progress("", f"{text} {oldest:.0f} s ago: {name_list([*cached])}")
-    discovery = ask(job, spec, ready, cached)
+    discovery = ask(job, spec, ready, cached, frozen)
     job.warn(discovery.warnings)
     if not options.allow_secrets and (problems := _leaks(job, spec, discovery.snapshot)):
         raise ChildFault(spec.source, problems)
@@ -57,15 +67,23 @@ def survey(job: Job, spec: ProxySpec, ready: ProxySpec, before: Snapshot) -> Sna
 
 
 def ask(
-    job: Job, spec: ProxySpec, ready: ProxySpec, cached: Mapping[str, Cached] = MappingProxyType({})
+    job: Job,
+    spec: ProxySpec,
+    ready: ProxySpec,
+    cached: Mapping[str, Cached] = MappingProxyType({}),
+    frozen: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> Discovery:
-    """Start the servers of `spec` that are `ready` and not `cached`; return the answers of all."""
+    """Start the servers of `spec` that are `ready` and not `cached`; return the answers of all.
+
+    `frozen` is as in `discover`.
+    """
     discovery = discover(
         spec,
         job.environ,
         asked=[server.name for server in ready.servers if server.name not in cached],
         connect_timeout=job.options.connect_timeout,
         minimal=job.options.minimal,
+        frozen=frozen,
         quoted=ALL_LINES if job.verbose else STDERR_TAIL_LINES,
         progress=job.listener.progress,
         waiting=job.listener.waiting,

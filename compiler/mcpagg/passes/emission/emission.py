@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields
 from functools import cache, lru_cache
 from typing import Any
@@ -45,6 +45,8 @@ APPROVED = "\nAPPROVAL = "
 """Stands in a text that has an approval."""
 HTTP = "http"
 """The folder of modules that serving over HTTP takes."""
+NOTHING: Mapping[str, Sequence[str]] = {}
+"""The table FROZEN of a proxy that freezes nothing."""
 _LAYOUT = black.Mode(line_length=100, target_versions={TargetVersion.PY39})
 _MARKS = re.compile(r"framed_(\d+)_")
 
@@ -60,6 +62,7 @@ def emit(  # noqa: PLR0913 - all that a file is made of
     options: Options,
     http: Mapping[str, Any] | None,
     approve: Callable[[str], Approval],
+    frozen: Mapping[str, Sequence[str]] = NOTHING,
 ) -> str:
     """Return the text of the emitted file.
 
@@ -67,7 +70,7 @@ def emit(  # noqa: PLR0913 - all that a file is made of
     records, and their `config` is what a proxy with remote servers says how to log in by. `rows`
     are the servers as they are meant from where the file will lie. `http` is what the config says
     of serving over HTTP, None for a proxy that does not. `approve` is given the digest of what was
-    decided, and returns its approval.
+    decided, and returns its approval. `frozen` has the rows of what is frozen, by server.
 
     Raises:
         ReadBackError: the text does not mean what went in.
@@ -75,6 +78,8 @@ def emit(  # noqa: PLR0913 - all that a file is made of
     tables = _tables(rows, snapshot, linked, options)
     if http is not None:
         tables["OPTIONS"]["http"] = dict(http)
+    if frozen:
+        tables["FROZEN"] = {name: list(lines) for name, lines in frozen.items()}
     lists = _snapshot_lists(snapshot, linked)
     texts = _texts(tables) | {"SNAPSHOT": _snapshot_texts(lists)}
     about = {"name": name}
@@ -83,7 +88,7 @@ def emit(  # noqa: PLR0913 - all that a file is made of
     if approval := approve(data_digest({**about, **_plan_texts(texts)})):
         tables["APPROVAL"] = dict(approval)
         texts |= _texts({"APPROVAL": tables["APPROVAL"]})
-    unused = _unused(rows, linked, http is not None)
+    unused = _unused(rows, linked, http=http is not None, frozen=bool(frozen))
     runtime = bundle(unused)
     text = _rendered(
         runtime,
@@ -327,7 +332,9 @@ def _digest(child: ChildSnapshot) -> str:
     return f"sha256:{digest[:16]}"
 
 
-def _unused(rows: Mapping[str, Mapping[str, Any]], linked: Linked, http: bool) -> set[str]:
+def _unused(
+    rows: Mapping[str, Mapping[str, Any]], linked: Linked, *, http: bool, frozen: bool
+) -> set[str]:
     """Return the modules, and whole folders, that this proxy has no use for.
 
     Other modules import them within functions, which it never calls.
@@ -340,6 +347,8 @@ def _unused(rows: Mapping[str, Mapping[str, Any]], linked: Linked, http: bool) -
         "launch.urls": remote,
         "messages.param_headers": remote or http,
         HTTP: http,
+        "frozen": frozen,
+        "tool.prefetch": frozen,
     }
     return {name for name, needed in used.items() if not needed}
 

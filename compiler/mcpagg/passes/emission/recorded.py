@@ -7,7 +7,7 @@ has what FILE has.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -41,17 +41,19 @@ Rows = Mapping[str, Mapping[str, Any]]
 class Contents:
     """What an emitted file says of its servers: its launch table {server: row}, its snapshot.
 
-    `approval` is that of all that it holds.
+    `approval` is that of all that it holds; `frozen` {server: rows} what frozen servers start.
     """
 
     rows: Rows
     snapshot: Snapshot
     approval: Approval = field(default_factory=dict)
+    frozen: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def renamed(self, names: Mapping[str, str]) -> Contents:
         """Return the same with some servers under other names, {old name: new name}."""
         rows = {names.get(name, name): row for name, row in self.rows.items()}
-        return Contents(rows, self.snapshot.renamed(names), self.approval)
+        frozen = {names.get(name, name): lines for name, lines in self.frozen.items()}
+        return Contents(rows, self.snapshot.renamed(names), self.approval, frozen)
 
 
 NO_CONTENTS = Contents({}, Snapshot(()))
@@ -80,7 +82,8 @@ def read_contents(file: Path, rebuild: str = "") -> Contents:
     )
     failed, kept = (tuple(tables.get(name, ())) for name in ("FAILED", "KEPT"))
     snapshot = Snapshot(children, failed, kept)
-    return Contents(tables["SERVERS"], snapshot, tables.get("APPROVAL", {}))
+    approval, frozen = (tables.get(name, {}) for name in ("APPROVAL", "FROZEN"))
+    return Contents(tables["SERVERS"], snapshot, approval, frozen)
 
 
 def _tables(text: str, name: str, root: Place) -> dict[str, Any]:

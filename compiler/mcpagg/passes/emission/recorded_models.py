@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchem
 
 from mcpagg.passes.config.places import ValidationFault, quoted
 from mcpagg.spec import Transport
+from mcpagg_runtime.frozen.table import Unreadable, read_frozen
 
 
 def _is_text(value: Any) -> Any:
@@ -96,6 +97,14 @@ class _Lists(_Table):
     skills: list[_Resource] = []
 
 
+def _is_frozen(rows: list[str]) -> list[str]:
+    try:
+        read_frozen(rows)
+    except Unreadable as fault:
+        raise ValidationFault(str(fault)) from None
+    return rows
+
+
 class File(_Table):
     """The tables of a FILE."""
 
@@ -105,6 +114,7 @@ class File(_Table):
     failed: list[str] = Field([], alias="FAILED")
     kept: list[str] = Field([], alias="KEPT")
     approval: dict[str, str] = Field({}, alias="APPROVAL")
+    frozen: dict[str, Annotated[list[str], AfterValidator(_is_frozen)]] = Field({}, alias="FROZEN")
 
     @model_validator(mode="after")
     def _agrees(self) -> File:

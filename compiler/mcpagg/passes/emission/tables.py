@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from mcpagg.literal import ONE_LINE, json_line, json_text, table_text
+from mcpagg.literal import ONE_LINE, json_line, json_text, lines_text, table_text
 
 
 def _line_a_key(table: Any) -> str:
@@ -58,6 +58,15 @@ TABLES = (
 JSON texts, because a start reads them quicker than Python. How each server is started: references
 stand as in the config and are resolved at every start.""",
         table_text,
+        recorded=True,
+    ),
+    Table(
+        "FROZEN",
+        "frozen",
+        """\
+What is started in the place of their commands, down to the last package: a head, then a line a
+package with its version and what its bytes hash to. Nothing else is installed, or started.""",
+        lines_text,
         recorded=True,
     ),
     Table(

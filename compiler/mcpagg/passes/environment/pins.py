@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from mcpagg.problems import CompileError, Problem, count, name_list
 from mcpagg.spec import ProxySpec, ServerSpec
 from mcpagg_runtime.launch.launch import Location
 
+FREEZE = "--freeze records all that runs, packages of packages too"
 _WHOLE = rb"(?<![\w@/.-])%s(?![\w@/.=<>-])"
 """A word of a config that is not part of a longer one."""
 
@@ -52,10 +53,17 @@ class Pin:
         return replace(self.server, args=tuple(args))
 
 
-def find_pins(spec: ProxySpec, ran: Mapping[str, str]) -> tuple[Pin, ...]:
-    """Return the servers without an exact version; `ran` {server: version} is what is known."""
+def find_pins(
+    spec: ProxySpec, ran: Mapping[str, str], frozen: Collection[str] = ()
+) -> tuple[Pin, ...]:
+    """Return the servers without an exact version; `ran` {server: version} is what is known.
+
+    The `frozen` ones need none.
+    """
     pins = []
     for server in spec.servers:
+        if server.name in frozen:
+            continue
         package = find_package(server.command, server.args)
         if package and not package.is_exact:
             # What a variable holds today is not what the config says.
@@ -76,12 +84,13 @@ def unpinned(pins: Sequence[Pin], *, each: bool = False, command: str = "") -> I
         return
     names = name_list([pin.server.name for pin in pins])
     what = f"{count(len(pins), 'server')} without an exact version, so that a start may run another"
-    yield Problem("", f"{what} one: {names}", f"{command} says what to write" if command else "")
+    remedy = f"{command} says what to write; {FREEZE}" if command else FREEZE
+    yield Problem("", f"{what} one: {names}", remedy)
 
 
 def _as_problem(pin: Pin) -> Problem:
     what = f"{pin.package.written} has no exact version: a start may run another one"
-    return Problem(pin.path, what, _remedy(pin))
+    return Problem(pin.path, what, f"{_remedy(pin)}; {FREEZE}")
 
 
 def _remedy(pin: Pin) -> str:

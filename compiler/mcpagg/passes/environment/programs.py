@@ -257,15 +257,20 @@ _SHELLS = {("cmd", "/c"), ("cmd.exe", "/c"), ("cmd", "/C")}
 def find_package(command: str, args: Sequence[str]) -> Package | None:
     """Return the package or image that a command line runs, None if it starts something else."""
     argv = [command, *args]
-    before = 2 if tuple(argv[:2]) in _SHELLS else 0
+    start, name = program_of(argv)
     for launcher in LAUNCHERS:
-        after = before + len(launcher.words)
-        words = argv[before:after]
-        if (*map(program_name, words[:1]), *words[1:]) == launcher.words:
+        after = start + len(launcher.words)
+        if (name, *argv[start + 1 : after]) == launcher.words:
             index, written = _package(argv, after, launcher)
             if written and not _LOCAL.match(written):
                 return Package(written, launcher, index - 1)
     return None
+
+
+def program_of(argv: Sequence[str]) -> tuple[int, str]:
+    """Return where the program stands in a command line, behind `cmd /c`, and its name."""
+    start = 2 if len(argv) > 2 and tuple(argv[:2]) in _SHELLS else 0
+    return start, program_name(argv[start])
 
 
 def program_name(command: str) -> str:

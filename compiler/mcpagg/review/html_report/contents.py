@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -89,13 +89,17 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """One server: how it is started, what it says of itself, and what is listed of it."""
+    """One server: how it is started, what it says of itself, and what is listed of it.
+
+    `frozen` is the head of what is frozen of it, and the packages; () for a server that is not.
+    """
 
     anchor: str
     name: str
     about: str
     protocol: str
     launch: dict[str, str]
+    frozen: tuple[str, ...]
     instructions: str
     withheld: tuple[str, ...]
     tools: tuple[Entry, ...]
@@ -143,11 +147,11 @@ def contents(result: Compilation, review: Review | None) -> Contents:
     for number, child in enumerate(data.listed.children, 1):
         row = without_credentials(specs[child.name], data.rows[child.name])
         entries = _entries(f"s{number}", listed[child.name], child.conditional, marked, result)
-        servers.append(_server(f"s{number}", child, row, entries))
+        servers.append(_server(f"s{number}", child, row, data.frozen.get(child.name, ()), entries))
     if "" in listed:
         anchor = f"s{len(servers) + 1}"
         tools = tuple(_entries(anchor, listed[""], (), marked, result))
-        servers.append(Server(anchor, COMPOSITES, "", "", {}, "", (), tools, ()))
+        servers.append(Server(anchor, COMPOSITES, "", "", {}, (), "", (), tools, ()))
     header = result.text[: result.text.index("\n\n")]
     kinds = Counter(item.kind.name for items in listed.values() for item in items)
     return Contents(
@@ -186,7 +190,11 @@ def _profiles(result: Compilation) -> Iterator[Profile]:
 
 
 def _server(
-    anchor: str, child: ChildSnapshot, row: Mapping[str, Any], entries: Iterable[Entry]
+    anchor: str,
+    child: ChildSnapshot,
+    row: Mapping[str, Any],
+    frozen: Sequence[str],
+    entries: Iterable[Entry],
 ) -> Server:
     entries = tuple(entries)
     return Server(
@@ -195,11 +203,17 @@ def _server(
         about=" ".join(_text(child.info.get(key)) for key in ("name", "version")).strip(),
         protocol=", ".join(child.protocols),
         launch=dict(_launch(row)),
+        frozen=(*frozen[:1], *map(_version_of, frozen[1:])),
         instructions=child.instructions or "",
         withheld=tuple(t["name"] for t in child.tools if not is_offered(t["name"], row)),
         tools=tuple(entry for entry in entries if entry.kind == TOOLS.name),
         others=tuple(entry for entry in entries if entry.kind != TOOLS.name),
     )
+
+
+def _version_of(line: str) -> str:
+    """Return the package and the version of a line of a frozen server."""
+    return " ".join(line.split(" ")[:2])
 
 
 def _entries(

@@ -1,0 +1,135 @@
+"""What the registries offer now of what FILE has frozen, for `--check`.
+
+Two things are asked: what resolving now would give; and whether the registry still has, with the
+same bytes, each package that FILE lists.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from mcpagg.passes.freezing.commands import NotFreezable, Request
+from mcpagg.passes.freezing.freezing import LOCAL, Rows, requests_of
+from mcpagg.passes.freezing.npm import NEEDED as NPM_NEEDED
+from mcpagg.passes.freezing.npm import archives
+from mcpagg.passes.freezing.pypi import NEEDED as UV_NEEDED
+from mcpagg.passes.freezing.pypi import locked
+from mcpagg.passes.freezing.resolving import in_folder, resolve, side_by_side
+from mcpagg.passes.freezing.running import Tool, Unresolved
+from mcpagg.passes.freezing.trees import Version, hashes_of
+from mcpagg.problems import Problem
+from mcpagg.spec import ProxySpec
+from mcpagg_runtime.frozen.table import DockerImage, NpmTree, PypiTree, read_frozen
+from mcpagg_runtime.launch.launch import Launch
+
+if TYPE_CHECKING:
+    from mcpagg.job import Job
+    from mcpagg_runtime.frozen.table import Frozen
+
+_NO_VERSION = re.compile(r"no version of ([\w.-]+)==(\S+?)[\s,.]*(?: |$)")
+
+
+class Offered(NamedTuple):
+    """What resolving one server would give, and what became of packages that FILE lists.
+
+    Of each of `gone` the registry has that version no more, of `other` it has other bytes.
+    """
+
+    rows: tuple[str, ...]
+    gone: frozenset[Version] = frozenset()
+    other: frozenset[Version] = frozenset()
+
+
+def find_offered(job: Job, ready: ProxySpec, frozen: Rows) -> dict[str, Offered]:
+    """Return what is offered now for the servers that are `ready` and were kept as they were.
+
+    A server that cannot be resolved is a warning: that is no change of it.
+    """
+    asked = {
+        name: request
+        for name, request in requests_of(job, ready).asked.items()
+        if name in frozen and name not in (job.refresh or ()) and not isinstance(request, LOCAL)
+    }
+    launches = ready.launches([*asked], job.environ, job.options.minimal)
+
+    def work(name: str) -> Offered:
+        return _offered(job, asked[name], launches[name], frozen[name])
+
+    offered = {}
+    for name, task in side_by_side(job, [*asked], work).items():
+        try:
+            offered[name] = task.result()
+        except (Unresolved, NotFreezable) as fault:
+            why = launches[name].redact(str(fault))
+            what = f"server '{name}': its packages were not compared with what there is: {why}"
+            job.warn([Problem(ready.paths[name], what)])
+    return offered
+
+
+def _offered(job: Job, request: Request, launch: Launch, rows: Sequence[str]) -> Offered:
+    before = read_frozen([*rows])
+    fault: Exception | None = None
+    try:
+        now: Frozen = resolve(request, launch, job.options.freeze_scripts)[0]
+    except (Unresolved, NotFreezable) as problem:
+        now, fault = before, problem
+    if isinstance(before, DockerImage):
+        if fault is not None:
+            raise fault
+        return Offered(tuple(now.rows()))
+    if not isinstance(before, NpmTree | PypiTree):
+        return Offered(tuple(now.rows()))
+    old, new = hashes_of(before), hashes_of(now) if fault is None else {}
+    there = in_folder(lambda folder: _there(before, {*old} - {*new}, launch, folder))
+    offered = compared(old, {**new, **there})._replace(rows=tuple(now.rows()))
+    if fault is not None and not (offered.other or 0 < len(offered.gone) < len(old)):
+        raise fault  # it tells nothing of the packages
+    return offered
+
+
+def compared(
+    old: Mapping[Version, frozenset[str]], now: Mapping[Version, frozenset[str]]
+) -> Offered:
+    """Return what became of versions, by the hashes that a registry has of each `now`.
+
+    More hashes than before are those of wheels that were added; of what is no registry's, nothing
+    is known.
+    """
+    known = {version: now[version] for version in old if version in now}
+    gone = {version for version, hashes in known.items() if not hashes}
+    other = {version for version, hashes in known.items() if hashes and not old[version] <= hashes}
+    return Offered((), frozenset(gone), frozenset(other))
+
+
+def _there(
+    tree: NpmTree | PypiTree, versions: Collection[Version], launch: Launch, folder: Path
+) -> Mapping[Version, frozenset[str]]:
+    """Return the hashes that the registry has of versions of packages, none of what is gone."""
+    if not versions:
+        return {}
+    if isinstance(tree, NpmTree):
+        registered = {(one.name, one.version) for one in tree.packages if not one.url}
+        npm = Tool("npm", launch, NPM_NEEDED)
+        return archives([one for one in versions if one in registered], npm, folder)
+    uv = Tool("uv", launch, UV_NEEDED)
+    lines = {
+        (one.name, one.version): f"{one.name}=={one.version}"
+        + (f" ; {one.marker}" if one.marker else "")
+        for one in tree.packages
+        if (one.name, one.version) in versions
+    }
+    oldest = int(re.findall(r"3\.(\d+)", tree.python)[0])
+    there = dict.fromkeys(lines, frozenset[str]())
+    while lines:
+        try:
+            packages = locked([*lines.values()], oldest, uv, folder, ["--no-deps"])
+        except Unresolved as fault:
+            missing = _NO_VERSION.search(str(fault))
+            if missing is None or lines.pop((missing[1], missing[2]), None) is None:
+                raise
+        else:
+            return there | {(one.name, one.version): one.hashes for one in packages}
+    return there

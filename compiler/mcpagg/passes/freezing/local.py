@@ -1,0 +1,55 @@
+"""Freezes what lies on this machine: scripts with what they can load, and programs."""
+
+from __future__ import annotations
+
+import os
+
+from mcpagg.passes.freezing.commands import NotFreezable, ScriptRequest
+from mcpagg_runtime.frozen.local import CannotBeFrozen, files_digest, program_digest
+from mcpagg_runtime.frozen.table import LocalFiles, Program
+from mcpagg_runtime.launch.launch import Launch
+
+_BATCH = (".bat", ".cmd", ".ps1")
+
+
+def freeze_script(request: ScriptRequest, launch: Launch) -> LocalFiles:
+    """Return the digest of a script with all that its interpreter can load beside it.
+
+    Raises:
+        NotFreezable: it is not there, or too much lies there.
+    """
+    written = launch.argv[-1 - request.args]
+    path = os.path.join(launch.cwd or "", os.path.expanduser(written))
+    if not os.path.isabs(path):
+        raise NotFreezable(
+            f"is a script that is looked up where the proxy is started: {written}",
+            "give the server a `cwd`, or write an absolute path",
+        )
+    try:
+        digest, number = files_digest(path, request.language)
+    except CannotBeFrozen as fault:
+        raise NotFreezable(f"cannot be: {launch.redact(str(fault))}") from None
+    except OSError as problem:
+        raise NotFreezable(f"has no readable {written}: {problem.strerror}") from None
+    return LocalFiles(request.language, digest, number, request.args)
+
+
+def freeze_program(launch: Launch) -> Program:
+    """Return the digest of a program.
+
+    Raises:
+        NotFreezable: it is a script, which runs something else.
+    """
+    path = launch.argv[0]
+    try:
+        with open(path, "rb") as file:
+            is_script = file.read(2) == b"#!" or path.lower().endswith(_BATCH)
+        digest = program_digest(path)
+    except OSError as problem:
+        raise NotFreezable(f"has a program that cannot be read: {problem.strerror}") from None
+    if is_script:
+        raise NotFreezable(
+            f"starts {os.path.basename(path)}, a script that runs other programs",
+            "start what it runs: a package by npx or uvx, or a script by node or python",
+        )
+    return Program(digest)

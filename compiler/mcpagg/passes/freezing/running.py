@@ -1,0 +1,75 @@
+"""Runs the tools that resolve: npm, uv, docker."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from mcpagg_runtime.launch.launch import Launch
+from mcpagg_runtime.launch.platforms import command_line, find_program
+
+SECONDS = 600.0
+"""How long a tool may take to resolve."""
+_SHOWN_LINES = 6
+_NPM_LINES = 3
+_NOISE = re.compile(r"^npm (?:error|ERR!) (?:A complete log|\s*$|.*_logs/)|^npm (?:warn|WARN)")
+_PREFIX = re.compile(r"^npm (?:error|ERR!) ")
+
+
+class Unresolved(Exception):
+    """Raised when a tool could not tell what to freeze; the text is its reason, on one line."""
+
+
+class Tool:
+    """A program that is asked, with the environment of a server."""
+
+    def __init__(self, name: str, launch: Launch, needed: str) -> None:
+        """It lies beside the server's own command, or on the PATH; `needed` says how to get it.
+
+        Raises:
+            Unresolved: it is not installed.
+        """
+        beside = {**launch.env, "PATH": os.path.dirname(launch.argv[0])}
+        path = find_program(name, beside, "") or find_program(name, launch.env, "")
+        if path is None:
+            raise Unresolved(f"{name} is not on the PATH: {needed}")
+        self._name = name
+        self._path = path
+        self._env = launch.env
+
+    def run(self, args: Sequence[str], folder: Path) -> str:
+        """Return what it prints when run in a folder.
+
+        Raises:
+            Unresolved: it fails, or takes too long.
+        """
+        try:
+            done = subprocess.run(  # noqa: S603 - a tool that the server's command names
+                command_line([self._path, *args]),
+                cwd=folder,
+                env=self._env,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                check=False,
+                timeout=SECONDS,
+            )
+        except (OSError, ValueError) as problem:
+            raise Unresolved(f"{self._name} cannot be run: {problem}") from None
+        except subprocess.TimeoutExpired:
+            raise Unresolved(f"{self._name} took more than {SECONDS:g} seconds") from None
+        if done.returncode:
+            raise Unresolved(self._reason(done.stderr.decode("utf-8", "replace")))
+        return done.stdout.decode("utf-8", "replace")
+
+    def _reason(self, words: str) -> str:
+        """Return what it says of its failure: of npm without its notes, of the rest the end."""
+        lines = [line for line in words.splitlines() if line.strip() and not _NOISE.match(line)]
+        is_npm = any(_PREFIX.match(line) for line in lines)
+        shown = [
+            _PREFIX.sub("", line).strip() for line in lines if not is_npm or _PREFIX.match(line)
+        ]
+        chosen = shown[:_NPM_LINES] if is_npm else shown[-_SHOWN_LINES:]
+        return f"{self._name} says: {' '.join(chosen) or 'nothing'}"

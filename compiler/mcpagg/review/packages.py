@@ -1,0 +1,88 @@
+"""The changes of what is frozen: between FILE and a compilation, and since FILE was compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from mcpagg.passes.freezing.checking import Offered
+from mcpagg.passes.freezing.trees import hashes_of
+from mcpagg.review.changes import Change
+from mcpagg_runtime.frozen.table import DockerImage, NpmTree, Program, PypiTree, read_frozen
+
+KIND = "package"
+
+
+def offered_changes(server: str, rows: Sequence[str], offered: Offered) -> Iterator[Change]:
+    """Yield what resolving a server anew would change, and what its registry no longer has."""
+    for name, version in sorted(offered.other):
+        yield _spoilt(server, name, version, "same version, other bytes")
+    for name, version in sorted(offered.gone):
+        yield _spoilt(server, name, version, "gone from the registry")
+    yield from _moves(server, rows, offered.rows)
+    yield from _image_moves(server, rows, offered.rows)
+
+
+def _spoilt(server: str, name: str, version: str, what: str) -> Change:
+    return Change("registry", server, KIND, name, what=f"!{name} {version}: {what}")
+
+
+def frozen_changes(server: str, before: Sequence[str], after: Sequence[str]) -> Iterator[Change]:
+    """Yield how the rows of a server have changed; no rows: it is not frozen."""
+    if not (before and after):
+        if before or after:
+            what = "is frozen now" if after else "is no longer frozen"
+            yield Change("launch", server, "server", what=what)
+        return
+    changes = [*_spoilt_versions(server, before, after), *_moves(server, before, after)]
+    yield from changes
+    heads = [_start(rows, is_whole=not changes) for rows in (before, after)]
+    if heads[0] != heads[1] or not (changes or before[1:] == after[1:]):
+        yield Change("launch", server, "server", "", "", "is frozen otherwise", *heads)
+
+
+def _spoilt_versions(server: str, before: Sequence[str], after: Sequence[str]) -> Iterator[Change]:
+    old, new = hashes_of(read_frozen(before)), hashes_of(read_frozen(after))
+    for name, version in sorted(old.keys() & new):
+        if not old[name, version] & new[name, version]:
+            yield _spoilt(server, name, version, "same version, other bytes")
+
+
+def _start(rows: Sequence[str], *, is_whole: bool) -> str:
+    """Return what a head says of the start, less what the command tells.
+
+    The version, too, unless it `is_whole`: that is told with the packages.
+    """
+    frozen = read_frozen(rows)
+    if isinstance(frozen, NpmTree | PypiTree) and not is_whole:
+        frozen.version = "-"
+    if not isinstance(frozen, Program):
+        frozen.args = 0
+    return frozen.rows()[0].removesuffix(" args=0")
+
+
+def _moves(server: str, before: Sequence[str], after: Sequence[str]) -> Iterator[Change]:
+    """Yield the packages whose versions are others: by package, wherever it lies."""
+    old, new = _versions(before), _versions(after)
+    for name in sorted({**old, **new}):
+        gone = ", ".join(sorted(old.get(name, set()) - new.get(name, set())))
+        come = ", ".join(sorted(new.get(name, set()) - old.get(name, set())))
+        if gone and come:
+            yield Change("packages", server, KIND, name, what=f"~{name} {gone} → {come}")
+        elif gone or come:
+            what = f"+{name} {come}" if come else f"-{name} {gone}"
+            yield Change("packages", server, KIND, name, what=what)
+
+
+def _versions(rows: Sequence[str]) -> dict[str, set[str]]:
+    versions: dict[str, set[str]] = {}
+    for name, version in hashes_of(read_frozen(rows)):
+        versions.setdefault(name, set()).add(version)
+    return versions
+
+
+def _image_moves(server: str, before: Sequence[str], after: Sequence[str]) -> Iterator[Change]:
+    """Yield that a tag is that of another image."""
+    old, new = read_frozen(before), read_frozen(after)
+    if isinstance(old, DockerImage) and isinstance(new, DockerImage) and old.digest != new.digest:
+        what = f"~{new.image} {old.digest} → {new.digest}"
+        yield Change("packages", server, KIND, new.image, what=what)

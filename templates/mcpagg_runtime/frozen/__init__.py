@@ -1,0 +1,1 @@
+"""Frozen servers: what was reviewed is started, or nothing."""

@@ -1,0 +1,269 @@
+"""The folder of the user's cache in which trees are installed, each under a digest of its lines.
+
+A tree is installed into a temporary folder, and renamed: under its own name it is whole, always.
+Whoever comes second takes what the first has installed. Nothing is repaired, and nothing removed
+that a running proxy may use.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+import sys
+import tempfile
+from contextlib import contextmanager, suppress
+from hashlib import sha256
+from time import sleep, time
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.frozen.coverage import this_platform
+from mcpagg_runtime.frozen.table import FrozenError
+from mcpagg_runtime.launch.platforms import WINDOWS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from mcpagg_runtime.frozen.table import NpmTree, PypiTree
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+KEY_DIGITS = 32
+TEMPORARY = ".tmp-"
+LOCKED_POLL_SECONDS = 0.1
+DAY_SECONDS = 86400.0
+# How often Windows is asked to rename a folder in which a virus scanner still reads.
+RENAMES, RENAME_PAUSE_SECONDS = 20, 0.25
+WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
+
+class TreeCache:
+    """The installed trees of this user."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        """Raises FrozenError: this user has no cache folder."""
+        self.own = cache_folder(environ)
+        self.folder = os.path.join(self.own, "trees")
+
+    def place(self, tree: NpmTree | PypiTree, more: str = "") -> str:
+        """Return the folder of a tree, installed or not.
+
+        What servers are given, and what is started of the tree, has no part in it; `more` is what
+        else the installed tree depends on.
+        """
+        facts = [tree.kind, getattr(tree, "python", ""), *tree.rows()[1:], this_platform(), more]
+        digest = sha256("\n".join(facts).encode("utf-8", "surrogatepass")).hexdigest()
+        return os.path.join(self.folder, digest[:KEY_DIGITS])
+
+    def has(self, place: str) -> bool:
+        """Whether a tree is installed.
+
+        Raises:
+            FrozenError: somebody else might have put something else there.
+        """
+        if not os.path.lexists(place):
+            return False
+        for folder in (self.own, self.folder, place):
+            refuse_unsafe(folder)
+        return True
+
+    def prepare(self) -> None:
+        """Make the folder, and remove what installations have left that died long ago.
+
+        Raises:
+            FrozenError: it cannot be used.
+        """
+        try:
+            os.makedirs(os.path.dirname(self.own), exist_ok=True)
+            for folder in (self.own, self.folder):
+                if not os.path.lexists(folder):
+                    _make(folder)
+                refuse_unsafe(folder)
+        except OSError as problem:
+            raise self.unwritable(problem) from problem
+        for name in os.listdir(self.folder):
+            if name.startswith(TEMPORARY):
+                path = os.path.join(self.folder, name)
+                if _age(path) > DAY_SECONDS:
+                    remove(path)
+
+    def unwritable(self, problem: OSError) -> FrozenError:
+        """Return the error for a folder in which a tree cannot be installed."""
+        return FrozenError(
+            f"{self.folder}, where it is to be installed, cannot be written: "
+            f"{problem.strerror or problem}; free it, or name another cache folder in {_VARIABLE}"
+        )
+
+    def remove_leftovers(self, place: str) -> None:
+        """Remove what earlier installations of this tree have left; nobody else is at it now."""
+        prefix = _prefix(place)
+        for name in os.listdir(self.folder):
+            if name.startswith(prefix):
+                remove(os.path.join(self.folder, name))
+
+    @contextmanager
+    def temporary(self, place: str) -> Iterator[str]:
+        """Make a folder in which a tree is installed; what is left of it goes at the end."""
+        folder = tempfile.mkdtemp(prefix=_prefix(place), dir=self.folder)
+        try:
+            yield folder
+        finally:
+            remove(folder)
+
+    def keep(self, folder: str, place: str) -> None:
+        """Give a tree its own name, unless another one has it by now."""
+        for attempt in range(RENAMES):
+            try:
+                os.rename(folder, place)
+            except OSError as problem:
+                if os.path.isdir(place):
+                    return
+                denied = isinstance(problem, PermissionError) and WINDOWS
+                if not denied or attempt == RENAMES - 1:
+                    raise
+                sleep(RENAME_PAUSE_SECONDS)
+            else:
+                return
+
+    def discard(self, place: str) -> None:
+        """Take a tree out of use that cannot be started any more: its Python is gone."""
+        with self.temporary(place) as folder:
+            os.rename(place, os.path.join(folder, "discarded"))
+
+
+_VARIABLE = "LOCALAPPDATA" if WINDOWS else "HOME" if sys.platform == "darwin" else "XDG_CACHE_HOME"
+
+
+def cache_folder(environ: Mapping[str, str]) -> str:
+    """Return the folder of this user's cache that is ours.
+
+    Raises:
+        FrozenError: the user has no home folder.
+    """
+    if WINDOWS:
+        base = environ.get("LOCALAPPDATA") or os.path.expanduser("~\\AppData\\Local")
+        folder = os.path.join(base, "mcpagg", "cache")
+    elif sys.platform == "darwin":
+        folder = os.path.expanduser("~/Library/Caches/mcpagg")
+    else:
+        base = environ.get("XDG_CACHE_HOME", "")
+        base = base if os.path.isabs(base) else os.path.expanduser("~/.cache")
+        folder = os.path.join(base, "mcpagg")
+    if not os.path.isabs(folder):
+        raise FrozenError(f"there is no cache folder to install it in: set {_VARIABLE}")
+    return folder
+
+
+def refuse_unsafe(folder: str) -> None:
+    """Refuse a folder in which somebody else might have put something.
+
+    Raises:
+        FrozenError: it is a link, or no folder, or others may write to it, or it is another's.
+    """
+    about = os.lstat(folder)
+    why = ""
+    if stat.S_ISLNK(about.st_mode):
+        why = "is a link"
+    elif not stat.S_ISDIR(about.st_mode):
+        why = "is no folder"
+    elif sys.platform != "win32" and about.st_uid not in (os.geteuid(), 0):
+        why = "belongs to another user"
+    elif not WINDOWS and about.st_mode & WRITABLE_BY_OTHERS:
+        why = "can be written by others"
+    if why:
+        raise FrozenError(
+            f"{folder} {why}, so that what is in it is not to be trusted: "
+            f"remove it, or name another cache folder in {_VARIABLE}"
+        )
+
+
+def _make(folder: str) -> None:
+    try:
+        os.makedirs(folder, mode=0o700)
+    except FileExistsError:
+        return  # another proxy has just made it
+
+
+def _prefix(place: str) -> str:
+    return f"{TEMPORARY}{os.path.basename(place)}-"
+
+
+def _age(path: str) -> float:
+    try:
+        return time() - os.lstat(path).st_mtime
+    except OSError:
+        return 0.0  # it has gone
+
+
+def remove(path: str) -> None:
+    """Remove a folder of ours, as far as that can be done."""
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@contextmanager
+def lock(place: str, check: Callable[[], None]) -> Iterator[int | None]:
+    """Be the only one who installs this tree; yield what locks it, None where nothing can.
+
+    Who waits calls `check` meanwhile, which may raise. Programs that inherit the descriptor hold
+    the lock as long as they run, whatever becomes of this process: where it is free, nobody is at
+    it. It saves work; a tree is whole without it as well.
+    """
+    path = f"{place}.lock"
+    held = _acquire(path, check)
+    try:
+        yield held
+    finally:
+        if held is not None:
+            _release(path, held)
+
+
+def _acquire(path: str, check: Callable[[], None]) -> int | None:
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        is_ours = False
+        try:
+            while not _try_lock(descriptor):
+                check()
+                sleep(LOCKED_POLL_SECONDS)
+            # Its last owner may have removed it, and somebody else have made another one.
+            is_ours = os.path.samestat(os.stat(path), os.fstat(descriptor))
+        except FileNotFoundError:
+            continue
+        except OSError:  # files of this kind cannot be locked
+            return None
+        finally:
+            if not is_ours:
+                os.close(descriptor)
+        if is_ours:
+            return descriptor
+
+
+def _release(path: str, held: int) -> None:
+    if WINDOWS:  # it removes no file that is open
+        os.close(held)
+    with suppress(OSError):
+        os.remove(path)
+    if not WINDOWS:
+        os.close(held)
+
+
+def _try_lock(descriptor: int) -> bool:
+    """Return whether the lock is ours now.
+
+    Raises:
+        OSError: there are no locks for such files.
+    """
+    try:
+        if sys.platform == "win32":
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as problem:
+        if problem.errno in (errno.EACCES, errno.EAGAIN, errno.EDEADLK):
+            return False
+        raise
+    return True

@@ -1,0 +1,94 @@
+"""What a tree holds: written beside it when it is installed, and compared by `--check`.
+
+What Python compiles when a server runs does not count, nor what Node's tools keep in their cache.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CONTENTS = "contents.txt"
+"""A line a file: size, time of change in nanoseconds, SHA-256, path."""
+NOT_COUNTED = ("__pycache__", ".cache")
+CHUNK = 1 << 20
+
+
+def write_contents(folder: str) -> None:
+    """Write what a folder holds into it.
+
+    Raises:
+        OSError: something cannot be read, or the list not written.
+    """
+    lines = []
+    for path in sorted(_files(folder)):
+        place = os.path.join(folder, path)
+        about = os.lstat(place)
+        lines.append(f"{about.st_size} {about.st_mtime_ns} {_digest(place)} {path}\n")
+    with open(os.path.join(folder, CONTENTS), "w", encoding="utf-8", errors="surrogateescape") as f:
+        f.writelines(lines)
+
+
+def difference(folder: str, *, deep: bool = False) -> str:
+    """Return the first file that is not as it was installed, and how; "" if there is none.
+
+    `deep`: what files hold is read; else their sizes and times are compared.
+    """
+    known = {}
+    try:
+        with open(os.path.join(folder, CONTENTS), encoding="utf-8", errors="surrogateescape") as f:
+            for line in f:
+                *facts, path = line.rstrip("\n").split(" ", 3)
+                known[path] = facts
+    except (OSError, ValueError):
+        return f"{CONTENTS} cannot be read"
+    found = set(_files(folder)) - {CONTENTS}
+    for path, facts in known.items():
+        if path not in found:
+            return f"{path} is gone"
+        if not _is_same(os.path.join(folder, path), facts, deep):
+            return f"{path} has changed"
+    more = min(found - set(known), default="")
+    return f"{more} is new" if more else ""
+
+
+def _is_same(place: str, facts: list[str], deep: bool) -> bool:
+    size, changed, digest = facts
+    try:
+        about = os.lstat(place)
+        if stat.S_ISREG(about.st_mode) and about.st_size != int(size):
+            return False
+        return _digest(place) == digest if deep else about.st_mtime_ns == int(changed)
+    except (OSError, ValueError):
+        return False
+
+
+def _files(folder: str) -> Iterator[str]:
+    """Yield all files and links below a folder, relative to it, with `/`."""
+    todo = [""]
+    while todo:
+        below = todo.pop()
+        with os.scandir(os.path.join(folder, below)) as found:
+            entries = list(found)
+        for entry in entries:
+            path = f"{below}/{entry.name}" if below else entry.name
+            if not entry.is_dir(follow_symlinks=False):
+                yield path
+            elif entry.name not in NOT_COUNTED:
+                todo.append(path)
+
+
+def _digest(place: str) -> str:
+    """Return the digest of a file, or of where a link leads."""
+    if os.path.islink(place):
+        return sha256(os.fsencode(os.readlink(place))).hexdigest()
+    whole = sha256()
+    with open(place, "rb") as file:
+        while data := file.read(CHUNK):
+            whole.update(data)
+    return whole.hexdigest()

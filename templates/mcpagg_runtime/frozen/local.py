@@ -1,0 +1,158 @@
+"""Digests of what a server of this machine is: a script with what it can load, or a program.
+
+An interpreter loads by name what lies beside a script. Python: sources, compiled modules,
+extension modules, and folders of such whose names can be imported. Node: modules of every kind, and
+manifests; of `node_modules` its lock stands for all that it holds. Other files are data, and do not
+count. A file more counts as much as one that is another.
+"""
+
+from __future__ import annotations
+
+import os
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.frozen.table import FrozenError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PYTHON, NODE = "python", "node"
+LOADED = {
+    PYTHON: (".py", ".pyc", ".so", ".pyd"),
+    NODE: (".js", ".mjs", ".cjs", ".node", ".wasm"),
+}
+"""How files are called that each language loads by name."""
+MANIFEST, MODULES = "package.json", "node_modules"
+LOCK = ".package-lock.json"
+"""In `node_modules`: what npm has installed there, with integrities."""
+MOST_FILES = 5000
+MOST_BYTES = 64 << 20
+CHUNK = 1 << 20
+
+
+class CannotBeFrozen(FrozenError):
+    """Raised for what is too large, or of no bounds at all; `str()` names it, and the remedy."""
+
+
+def files_digest(script: str, language: str) -> tuple[str, int]:
+    """Return the digest of a script with what it can load, and of how many files that is.
+
+    Raises:
+        CannotBeFrozen: it lies in a home folder, or that is too much.
+        OSError: something cannot be read.
+    """
+    folder = os.path.dirname(os.path.abspath(script))
+    _refuse_home(folder)
+    paths = {os.path.basename(script), *_loadable(folder, language)}
+    if language == NODE:
+        paths.update(_above(folder))
+    if len(paths) > MOST_FILES:
+        raise CannotBeFrozen(f"{folder} has more than {MOST_FILES} files to load{_REMEDY}")
+    whole = sha256()
+    size = 0
+    for path in sorted(paths):
+        digest, length = _digest(os.path.join(folder, path))
+        size += length
+        if size > MOST_BYTES:
+            limit = f"{MOST_BYTES >> 20} MiB"
+            raise CannotBeFrozen(f"{folder} has more than {limit} of files to load{_REMEDY}")
+        name = path.replace(os.sep, "/").encode("utf-8", "surrogateescape")
+        whole.update(name + b"\0" + digest.encode("ascii") + b"\n")
+    return f"sha256:{whole.hexdigest()}", len(paths)
+
+
+_REMEDY = ": move the server into a folder of its own"
+
+
+def program_digest(path: str) -> str:
+    """Return the digest of a program.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    return f"sha256:{_digest(path)[0]}"
+
+
+def _digest(path: str) -> tuple[str, int]:
+    """Return the digest of a file in hexadecimal digits, and its length."""
+    whole, length = sha256(), 0
+    with open(path, "rb") as file:
+        while data := file.read(CHUNK):
+            whole.update(data)
+            length += len(data)
+    return whole.hexdigest(), length
+
+
+def _refuse_home(folder: str) -> None:
+    """Refuse a home folder, and what is above it: that is no server's own."""
+    home = os.path.join(os.path.realpath(os.path.expanduser("~")), "")
+    if home.startswith(os.path.join(os.path.realpath(folder), "")):
+        raise CannotBeFrozen(f"{folder} is a home folder, or has one{_REMEDY}")
+
+
+def _loadable(folder: str, language: str) -> Iterator[str]:
+    """Yield the files below a folder that a language loads by name, relative to it.
+
+    Links are followed, as the language does, each folder once. Of more files than there may be,
+    one more is yielded.
+    """
+    seen = set()
+    todo = [""]
+    count = 0
+    while todo and count <= MOST_FILES:
+        below = todo.pop()
+        place = os.path.join(folder, below)
+        real = os.path.realpath(place)
+        if real in seen:
+            continue
+        seen.add(real)
+        for entry in _entries(place):
+            path = os.path.join(below, entry.name)
+            if not entry.is_dir():
+                if _is_loaded(entry.name, language) and count <= MOST_FILES:
+                    count += 1
+                    yield path
+            elif entry.name == MODULES and language == NODE and _has_lock(entry.path):
+                yield os.path.join(path, LOCK)
+            elif _is_searched(entry.name, language):
+                todo.append(path)
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    with os.scandir(folder) as entries:
+        return list(entries)
+
+
+def _has_lock(modules: str) -> bool:
+    return os.path.isfile(os.path.join(modules, LOCK))
+
+
+def _is_searched(name: str, language: str) -> bool:
+    """Whether modules are looked up in a folder of this name."""
+    if language == PYTHON:
+        return name.isidentifier() and name != "__pycache__"
+    return name != ".git"
+
+
+def _is_loaded(name: str, language: str) -> bool:
+    if language == NODE and name == MANIFEST:
+        return True
+    return name.lower().endswith(LOADED[language])
+
+
+def _above(folder: str) -> Iterator[str]:
+    """Yield the manifest of the Node package that a folder is in, and the lock of its modules."""
+    path = ""
+    while True:
+        place = os.path.join(folder, path)
+        lock = os.path.join(path, MODULES, LOCK)
+        if os.path.isfile(os.path.join(folder, lock)):
+            yield lock
+        if os.path.isfile(os.path.join(place, MANIFEST)):
+            yield os.path.join(path, MANIFEST)
+            return
+        above = os.path.join(path, os.pardir)
+        if os.path.realpath(os.path.join(folder, above)) == os.path.realpath(place):
+            return
+        path = above

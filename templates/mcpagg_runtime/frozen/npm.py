@@ -1,0 +1,171 @@
+"""Trees of npm: the lock that is made of the lines of a file, and how npm installs it.
+
+A lock needs less than npm writes into it: with the packages at the top as dependencies of the root,
+and nested ones as those of the package around them, each at its exact version, `npm ci` of npm 7
+and newer installs the same bytes as from npm's own lock.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+from mcpagg_runtime.frozen.table import LISTED, FrozenError
+
+if TYPE_CHECKING:
+    from mcpagg_runtime.frozen.programs import Programs
+    from mcpagg_runtime.frozen.table import NpmPackage, NpmTree
+
+REGISTRY = "https://registry.npmjs.org"
+"""npm takes the registry that the machine is configured for in the place of this one."""
+OLDEST = 7
+"""The first version of npm that reads such a lock."""
+# Whatever a user's .npmrc says: options of the command line win.
+OPTIONS = (
+    "--ignore-scripts",
+    "--no-audit",
+    "--no-fund",
+    "--prefer-offline",
+    "--no-update-notifier",
+    "--fetch-retries=1",
+    "--fetch-retry-mintimeout=500",
+    "--fetch-retry-maxtimeout=1000",
+    "--include=optional",
+    "--global=false",
+    "--dry-run=false",
+    "--loglevel=error",
+)
+_VERSION = re.compile(r"(\d+)\.\d+\.\d+")
+_OTHER_BYTES = re.compile(r"wanted (sha\d+-[\w+/=]+)")
+_TELLING = re.compile(r"npm (?:error|ERR!)(?: |$)(?!A complete log|Log files|    at )(.*)")
+_LINES = 4
+
+
+def archive_of(name: str, version: str) -> str:
+    """Return where a registry keeps a package, by npm's rule."""
+    return f"{REGISTRY}/{name}/-/{name.rpartition('/')[2]}-{version.partition('+')[0]}.tgz"
+
+
+def manifest_of(tree: NpmTree) -> dict[str, Any]:
+    """Return the `package.json` of the folder in which a tree is installed."""
+    top = [package for package in tree.packages if len(package.path) == 1]
+    return {"private": True, **_dependencies(top)}
+
+
+def lock_of(tree: NpmTree) -> dict[str, Any]:
+    """Return the `package-lock.json` beside it."""
+    nested: dict[tuple[str, ...], list[NpmPackage]] = {}
+    for package in tree.packages:
+        nested.setdefault(package.path[:-1], []).append(package)
+    packages: dict[str, Any] = {"": _dependencies(nested.get((), []))}
+    for package in sorted(tree.packages, key=lambda package: package.path):
+        place = "/".join(f"node_modules/{name}" for name in package.path)
+        packages[place] = _entry(package, nested.get(package.path, []))
+    return {"lockfileVersion": 3, "requires": True, "packages": packages}
+
+
+def _entry(package: NpmPackage, nested: list[NpmPackage]) -> dict[str, Any]:
+    """Return what a lock says of a package, in which others are nested."""
+    entry: dict[str, Any] = {"version": package.version, "integrity": package.integrity}
+    if package.name != package.path[-1]:
+        entry["name"] = package.name
+    if package.url:
+        entry["resolved"] = package.url
+    elif "via-metadata" not in package.marks:
+        entry["resolved"] = archive_of(package.name, package.version)
+    if "optional" in package.marks:
+        entry["optional"] = True
+    if "scripts" in package.marks:
+        entry["hasInstallScript"] = True
+    return {
+        **entry,
+        **{flag: package.listed[flag] for flag in LISTED if flag in package.listed},
+    } | (_dependencies(nested))
+
+
+def _dependencies(packages: list[NpmPackage]) -> dict[str, dict[str, str]]:
+    """Return the members that name packages as dependencies at their exact versions."""
+    found: dict[str, dict[str, str]] = {}
+    for package in sorted(packages, key=lambda package: package.path):
+        member = "optionalDependencies" if "optional" in package.marks else "dependencies"
+        found.setdefault(member, {})[package.path[-1]] = _wanted(package)
+    return found
+
+
+def _wanted(package: NpmPackage) -> str:
+    if package.url:
+        return package.url
+    alias = package.name != package.path[-1]
+    return f"npm:{package.name}@{package.version}" if alias else package.version
+
+
+def install_modules(programs: Programs, tree: NpmTree, folder: str) -> None:
+    """Install a tree into a folder, with the scripts of those packages alone that may run theirs.
+
+    Raises:
+        FrozenError: it cannot be installed.
+        OSError: the folder cannot be written.
+    """
+    npm = programs.needed("npm", "https://nodejs.org")
+    _refuse_old(programs, npm, folder)
+    for name, value in (("package.json", manifest_of(tree)), ("package-lock.json", lock_of(tree))):
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+            json.dump(value, file, indent=1)
+    _run(programs, tree, [npm, "ci", *OPTIONS], folder)
+    lacking = [package for package in tree.packages if not _is_there(package, folder)]
+    if lacking:
+        raise FrozenError(f"npm has not installed {lacking[0].name} {lacking[0].version}")
+    built = sorted({package.name for package in tree.packages if "scripts" in package.marks})
+    if built:
+        options = ["--foreground-scripts", "--ignore-scripts=false", "--loglevel=error"]
+        _run(programs, tree, [npm, "rebuild", *options, *built], folder)
+
+
+def _refuse_old(programs: Programs, npm: str, folder: str) -> None:
+    status, output = programs.run([npm, "--version"], folder)
+    version = _VERSION.search(output)
+    if status or version is None:
+        raise FrozenError(f"{npm} --version exited with status {status}: {output.strip()[-200:]}")
+    if int(version[1]) < OLDEST:
+        raise FrozenError(
+            f"npm {OLDEST} or newer is needed to install it, and {npm} is {version[0]}"
+        )
+
+
+def _run(programs: Programs, tree: NpmTree, command: list[str], folder: str) -> None:
+    """Run npm.
+
+    Raises:
+        FrozenError: it fails, with the reason in the words of npm.
+    """
+    status, output = programs.run(command, folder)
+    if status:
+        raise FrozenError(failure(tree, output) or f"npm exited with status {status}")
+
+
+def failure(tree: NpmTree, output: str) -> str:
+    """Say why npm has failed, "" if its output does not."""
+    other = _OTHER_BYTES.search(output)
+    if other:
+        wanted = [package for package in tree.packages if other[1] in package.integrity.split()]
+        what = f"{wanted[0].name} {wanted[0].version}" if wanted else "a package"
+        return f"{what} from the registry is not what was reviewed: its bytes are others"
+    told = [line.strip() for line in _TELLING.findall(output)]
+    return "npm: " + "; ".join(list(filter(None, told))[:_LINES]) if any(told) else ""
+
+
+def _is_there(package: NpmPackage, folder: str) -> bool:
+    """Whether a package was installed; one that is for certain systems need not be."""
+    place = os.path.join(folder, *(part for name in package.path for part in _folders(name)))
+    return "optional" in package.marks or os.path.isfile(os.path.join(place, "package.json"))
+
+
+def _folders(name: str) -> list[str]:
+    return ["node_modules", *name.split("/")]
+
+
+def node_command(tree: NpmTree, folder: str, node: str) -> list[str]:
+    """Return what starts a server from the folder that its tree is installed in."""
+    return [node, os.path.join(folder, "node_modules", *tree.bin.split("/"))]

@@ -1,0 +1,176 @@
+"""Runs the programs that install a tree, one after the other, as a group that can be ended."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.frozen.table import FrozenError
+from mcpagg_runtime.launch.platforms import WINDOWS, command_line, find_program
+from mcpagg_runtime.processes.reasons import where_to_find
+from mcpagg_runtime.processes.spawning import KILL, lead_group, start_options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import IO
+
+    from mcpagg_runtime.processes.spawning import Group
+
+LIMIT_SECONDS = 600.0
+POLL_SECONDS = 0.05
+TOLD_SECONDS = 2.0
+OUTPUT_BYTES = 1 << 16
+# They say how to install what is said on the command line, or which other packages: nobody has
+# reviewed them. Where to install from is the user's own business.
+NOT_HEEDED = frozenset(
+    {
+        "PIP_CONSTRAINT",
+        "PIP_NO_BINARY",
+        "PIP_PREFIX",
+        "PIP_REQUIREMENT",
+        "PIP_ROOT",
+        "PIP_TARGET",
+        "PIP_USER",
+        "PYTHONHOME",
+        "PYTHONPATH",
+        "UV_BUILD_CONSTRAINT",
+        "UV_CONSTRAINT",
+        "UV_EXCLUDE_NEWER",
+        "UV_NO_BINARY",
+        "UV_NO_BINARY_PACKAGE",
+        "UV_NO_VERIFY_HASHES",
+        "UV_OVERRIDE",
+        "UV_PYTHON",
+        "UV_SYSTEM_PYTHON",
+        "VIRTUAL_ENV",
+        "npm_config_global",
+        "npm_config_prefix",
+    }
+)
+
+
+class Programs:
+    """Runs the programs of one installation, until it is ended, or its time is up."""
+
+    def __init__(
+        self,
+        env: Mapping[str, str],
+        folder: str,
+        beside: str,
+        tell: Callable[[], None],
+    ) -> None:
+        """`env` is that of the server, `folder` what relative paths of its PATH are meant from.
+
+        `beside` is the folder of the config's own command, "" if it is found on the PATH: so
+        `/opt/homebrew/bin/npx` finds its npm. `tell` is called now and then while they run.
+        """
+        self.env = {name: value for name, value in env.items() if name not in NOT_HEEDED}
+        self.held: Iterable[int] = ()
+        """Descriptors that they keep open, and what is locked by them locked."""
+        self._folder = folder
+        self._beside = beside
+        self._tell = tell
+        self._told = monotonic()
+        self._deadline = monotonic() + LIMIT_SECONDS
+        self._group: Group | None = None
+        self._is_ended = False
+
+    def find(self, name: str) -> str | None:
+        """Return the path of a program, None if there is none."""
+        if self._beside:
+            env = {**self.env, "PATH": self._beside}
+            found = find_program(name, env, self._folder)
+            if found is not None:
+                return found
+        return find_program(name, self.env, self._folder)
+
+    def needed(self, name: str, source: str) -> str:
+        """Return the path of a program.
+
+        Raises:
+            FrozenError: there is none.
+        """
+        found = self.find(name)
+        if found is None:
+            searched, remedy = self.env.get("PATH", ""), where_to_find(name)
+            raise FrozenError(
+                f"{name} is needed once, to install what this file lists, and is not on the PATH: "
+                f"searched {searched}; {remedy} ({source})"
+            )
+        return found
+
+    def run(self, command: list[str], folder: str) -> tuple[int, str]:
+        """Run a program in a folder; return its exit status, and the end of what it has written.
+
+        Raises:
+            FrozenError: it cannot be started, or was ended, or its time is up.
+            OSError: nothing can be written any more.
+        """
+        with tempfile.TemporaryFile() as output:
+            popen = self._started(command, folder, output)
+            try:
+                self._group = lead_group(popen.pid)
+                while popen.poll() is None:
+                    self._wait(popen)
+            finally:
+                if popen.returncode is None:
+                    self.kill()
+                    popen.kill()
+                    popen.wait()
+                self._group = None
+            output.seek(max(0, output.seek(0, os.SEEK_END) - OUTPUT_BYTES))
+            written = output.read().decode("utf-8", "replace")
+        return popen.returncode, written
+
+    def _started(
+        self, command: list[str], folder: str, output: IO[bytes]
+    ) -> subprocess.Popen[bytes]:
+        try:
+            return subprocess.Popen(
+                command_line(command),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=self.env,
+                cwd=folder,
+                pass_fds=() if WINDOWS else tuple(self.held),
+                **start_options(),
+            )
+        except (OSError, ValueError) as problem:
+            raise FrozenError(f"{command[0]} cannot be started: {problem}") from problem
+
+    def _wait(self, popen: subprocess.Popen[bytes]) -> None:
+        self.check()
+        try:
+            popen.wait(POLL_SECONDS)
+        except subprocess.TimeoutExpired:
+            return
+
+    def check(self) -> None:
+        """Tell that it takes long, now and then.
+
+        Raises:
+            FrozenError: it is to end.
+        """
+        now = monotonic()
+        if self._is_ended:
+            raise FrozenError("it was being installed when the proxy ended")
+        if now > self._deadline:
+            raise FrozenError(f"it was not installed within {LIMIT_SECONDS:g} s")
+        if now > self._told + TOLD_SECONDS:
+            self._told = now
+            self._tell()
+
+    def end(self) -> None:
+        """End what runs, and let nothing start any more; waits for nothing."""
+        self._is_ended = True
+        self.kill()
+
+    def kill(self) -> None:
+        """Kill what runs."""
+        group = self._group
+        if group is not None:
+            group.signal(KILL)

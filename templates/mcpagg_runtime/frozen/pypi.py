@@ -1,0 +1,207 @@
+"""Environments of Python: the requirements that are made of the lines of a file, and their tools.
+
+`uv` installs them, or `pip` where there is none. Only wheels whose hashes are in the file are
+taken: building one runs code, and fetches what nobody has reviewed.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import shutil
+import sys
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.frozen.coverage import is_within
+from mcpagg_runtime.frozen.table import FrozenError
+from mcpagg_runtime.launch.platforms import WINDOWS
+
+if TYPE_CHECKING:
+    from mcpagg_runtime.frozen.programs import Programs
+    from mcpagg_runtime.frozen.table import PypiPackage, PypiTree
+
+OLDEST_UV = (0, 4, 30)
+ENVIRONMENT = "env"
+REQUIREMENTS = "requirements.txt"
+_PIP = "pip-env"
+"""The environment that has pip, which is not to be in that of the server."""
+NEWEST_MINOR, OLDEST_MINOR = 20, 8
+DIGEST_BYTES = 32
+_PIP_OPTIONS = (
+    "--require-hashes",
+    "--no-deps",
+    "--only-binary=:all:",
+    f"--prefix={ENVIRONMENT}",
+    "--ignore-installed",
+    "--no-compile",
+    "--no-warn-script-location",
+    "--disable-pip-version-check",
+    "--no-input",
+    "--retries=1",
+)
+_VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
+_OTHER_BYTES = (
+    re.compile(r"Hash mismatch for `([^`=]+)==([^`]+)`"),
+    re.compile(r"DO NOT MATCH THE HASHES.*?\n\s*([\w.-]+)==([\w.+!-]+) from ", re.DOTALL),
+)
+_UV_CAUSE = re.compile(
+    r"^\s*(?:error:|\\u00d7|\\u2570\\u2500\\u25b6|\\u251c\\u2500\\u25b6|cause:|Caused by:)\s*(.*)$",
+    re.MULTILINE,
+)
+_PIP_CAUSE = re.compile(r"^ERROR: (.*)$", re.MULTILINE)
+_LINES = 4
+# The current folder is no place to find modules in, though Python looks there for those of `-c`.
+_PATHS = "sys.path[:] = [path for path in sys.path if path]"
+_CALL = (
+    f"import sys; {_PATHS}; sys.argv[0] = {{command!r}}; "
+    "from {module} import {first}; sys.exit({function}())"
+)
+_RUN = (
+    f"import runpy, sys; {_PATHS}; "
+    "runpy.run_module({module!r}, run_name='__main__', alter_sys=True)"
+)
+
+
+def requirements_of(tree: PypiTree) -> str:
+    """Return the requirements, with hashes, of an environment."""
+    return "".join(f"{_requirement(package)}\n" for package in tree.packages)
+
+
+def _requirement(package: PypiPackage) -> str:
+    marker = f" ; {package.marker}" if package.marker else ""
+    hashes = [f"--hash=sha256:{_hex(text)}" for text in package.hashes]
+    return " \\\n    ".join([f"{package.name}=={package.version}{marker}", *hashes])
+
+
+def hash_text(digest: str) -> str:
+    """Return a SHA-256 in hexadecimal digits as a line has it: base64url, without padding."""
+    return base64.urlsafe_b64encode(bytes.fromhex(digest)).decode("ascii").rstrip("=")
+
+
+def _hex(text: str) -> str:
+    """Return the hexadecimal digits of a hash of a line.
+
+    Raises:
+        FrozenError: it is none.
+    """
+    try:
+        digest = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    except ValueError:
+        digest = b""
+    if len(digest) != DIGEST_BYTES:
+        raise FrozenError(f"cannot be read as a hash: {text}")
+    return digest.hex()
+
+
+def install_environment(programs: Programs, tree: PypiTree, folder: str) -> None:
+    """Make the environment of a server in a folder.
+
+    Raises:
+        FrozenError: it cannot be made.
+        OSError: the folder cannot be written.
+    """
+    with open(os.path.join(folder, REQUIREMENTS), "w", encoding="utf-8") as file:
+        file.write(requirements_of(tree))
+    uv = programs.find("uv")
+    if uv is not None:
+        _install_with_uv(programs, uv, tree, folder)
+    else:
+        _install_with_pip(programs, tree, folder)
+
+
+def _install_with_uv(programs: Programs, uv: str, tree: PypiTree, folder: str) -> None:
+    _, output = programs.run([uv, "--version"], folder)
+    version = _VERSION.search(output)
+    if version is None or tuple(map(int, version.groups())) < OLDEST_UV:
+        floor = ".".join(map(str, OLDEST_UV))
+        found = version[0] if version else output.strip()[-200:]
+        raise FrozenError(f"uv {floor} or newer is needed to install it, and {uv} is {found}")
+    made = [uv, "venv", "--relocatable", "--no-project", "--python", tree.python, ENVIRONMENT]
+    status, output = programs.run(made, folder)
+    if status:
+        raise FrozenError(failure("uv", output) or f"uv venv exited with status {status}")
+    sync = [uv, "pip", "sync", "--python", _python_in(folder), "--require-hashes"]
+    sync += ["--only-binary", ":all:", "--link-mode", "copy", REQUIREMENTS]
+    # Only so does uv ask no index about what it has already.
+    status, output = programs.run([*sync, "--offline"], folder)
+    if status:
+        status, output = programs.run(sync, folder)
+    if status:
+        raise FrozenError(failure("uv", output) or f"uv pip sync exited with status {status}")
+
+
+def _install_with_pip(programs: Programs, tree: PypiTree, folder: str) -> None:
+    """Install with pip, from an environment of its own into that of the server."""
+    python = _interpreter(programs, tree, folder)
+    steps = [
+        [python, "-m", "venv", _PIP],
+        [python, "-m", "venv", "--without-pip", ENVIRONMENT],
+        [_python_in(folder, _PIP), "-m", "pip", "install", *_PIP_OPTIONS, "-r", REQUIREMENTS],
+    ]
+    for step in steps:
+        status, output = programs.run(step, folder)
+        if status:
+            words = failure("pip", output) or output.strip()[-300:]
+            raise FrozenError(f"{words} (uv, which is not installed, may do it)")
+    shutil.rmtree(os.path.join(folder, _PIP))
+
+
+def _interpreter(programs: Programs, tree: PypiTree, folder: str) -> str:
+    """Return a Python of one of the versions that the lines cover.
+
+    Raises:
+        FrozenError: there is none.
+    """
+    if sys.executable and is_within(sys.version_info[:3], tree.python):
+        return sys.executable
+    numbered = [f"python3.{minor}" for minor in range(NEWEST_MINOR, OLDEST_MINOR, -1)]
+    for name in ("python3", *numbered, "python"):
+        found = programs.find(name)
+        if found is not None:
+            code = "import sys; print('%d.%d.%d' % sys.version_info[:3])"
+            _, output = programs.run([found, "-c", code], folder)
+            version = _VERSION.search(output)
+            if version and is_within(tuple(map(int, version.groups())), tree.python):
+                return found
+    raise FrozenError(
+        f"Python {tree.python} is needed, and is not on the PATH; or install uv, which fetches it"
+    )
+
+
+def failure(tool: str, output: str) -> str:
+    """Say why uv or pip has failed, "" if its output does not."""
+    for pattern in _OTHER_BYTES:
+        other = pattern.search(output)
+        if other:
+            return (
+                f"{other[1]} {other[2]} from the index is not what was reviewed: "
+                "no hash of it is in the file"
+            )
+    causes = (_UV_CAUSE if tool == "uv" else _PIP_CAUSE).findall(output)
+    told = [" ".join(cause.split()) for cause in causes if cause.strip()]
+    return f"{tool}: " + "; ".join(told[:_LINES]) if told else ""
+
+
+def _python_in(folder: str, environment: str = ENVIRONMENT) -> str:
+    """Return the Python of an environment."""
+    place = ("Scripts", "python.exe") if WINDOWS else ("bin", "python")
+    return os.path.join(folder, environment, *place)
+
+
+def is_usable(folder: str) -> bool:
+    """Whether the Python that an environment was made with is still there."""
+    return os.path.exists(_python_in(folder))
+
+
+def python_command(tree: PypiTree, folder: str) -> list[str]:
+    """Return what starts a server from the folder that its environment is in.
+
+    Not its script: that of an environment that can be moved is one of a shell.
+    """
+    command, _, place = tree.entry.partition("=")
+    module, _, function = place.partition(":")
+    form = _CALL if function else _RUN
+    first = function.partition(".")[0]
+    code = form.format(command=command, module=module, first=first, function=function)
+    return [_python_in(folder), "-c", code]

@@ -1,0 +1,346 @@
+"""The table FROZEN: what a frozen server starts, down to the last package.
+
+It is {server: [head, line, …]}: JSON with one string a line, so that a package that moves is one
+line that changes, and branches merge. The head says what is started, the lines which packages it
+takes, sorted as texts. Fields are separated by single spaces; a field in brackets may be missing.
+
+    npm NAME VERSION BIN [on=PLATFORM,…] args=N
+      PATH VERSION INTEGRITY [name=NAME] [os=…] [cpu=…] [libc=…] [optional] [scripts]
+           [via-metadata] [url=URL]
+    pypi NAME VERSION COMMAND=MODULE:FUNCTION python>=X.Y[,<X.Z] [on=PLATFORM,…] args=N
+      NAME VERSION HASH[,HASH…] [; MARKER]
+    docker IMAGE DIGEST [tag=TAG] args=N
+    files LANGUAGE DIGEST COUNT args=N
+    program DIGEST
+
+- `args=N`: the last N words of the command in the launch table are the server's own. They are given
+  to what is started instead of the command. The word before them is the image (docker), or the
+  script (files): what is checked is by that the very thing that is started.
+- `on`: the platforms that the lines cover, in the words of Node (`linux-x64`, `linux-x64-musl`,
+  `darwin-arm64`, `win32-x64`); without it, all.
+- DIGEST is `sha256:` and 64 digits; of a docker image that of the index, for all platforms.
+- npm. BIN: the script to start, below `node_modules`. PATH: where a package lies, `parent>name` for
+  `node_modules/parent/node_modules/name`. INTEGRITY as in a lock. `name`: what the package is
+  called where its folder has another name (an alias). `os`, `cpu`, `libc`: as in its manifest,
+  joined by commas. `scripts`: its install scripts may run. `via-metadata`: the registry keeps its
+  archive elsewhere than at NAME/-/NAME-VERSION.tgz. `url`: an archive that no registry has.
+- pypi. MODULE:FUNCTION as in `entry_points.txt`, MODULE alone (`COMMAND=MODULE`) for
+  `python -m MODULE`. `python`: versions that the lines cover. HASH: SHA-256 of a wheel in
+  base64url, without padding. MARKER: as PEP 508 has it. One package may have several lines.
+- files. LANGUAGE: `python` or `node`; the digest is that of `local.files_digest`, COUNT how many
+  files it covers. program: the digest of the file that the command names.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Union
+
+    Frozen = Union["NpmTree", "PypiTree", "DockerImage", "LocalFiles", "Program"]
+
+LISTED = ("os", "cpu", "libc")
+"""Flags of an npm package that hold a list."""
+MARKS = ("optional", "scripts", "via-metadata")
+"""Flags of an npm package that are there or not."""
+NESTED = ">"
+
+
+class FrozenError(ValueError):
+    """Raised for a server that cannot be started as it was frozen.
+
+    `str()` completes "Server 'x' could not be started: …".
+    """
+
+
+class Unreadable(FrozenError):
+    """Raised for rows that are none of a frozen server."""
+
+
+class NpmPackage:
+    """A package of an npm tree: a line."""
+
+    __slots__ = ("integrity", "listed", "marks", "name", "path", "url", "version")
+
+    def __init__(
+        self,
+        path: Sequence[str],
+        version: str,
+        integrity: str,
+        *,
+        name: str = "",
+        listed: dict[str, list[str]] | None = None,
+        marks: Iterable[str] = (),
+        url: str = "",
+    ) -> None:
+        """`path`: the names of the folders, from the outermost. `listed` and `marks`: see above."""
+        self.path = tuple(path)
+        self.version = version
+        self.integrity = integrity
+        self.name = name or self.path[-1]
+        self.listed = dict(listed or {})
+        self.marks = frozenset(marks)
+        self.url = url
+
+    def row(self) -> str:
+        """Return its line.
+
+        Raises:
+            Unreadable: a field holds a space.
+        """
+        flags = [f"name={self.name}"] if self.name != self.path[-1] else []
+        flags += [f"{flag}={','.join(self.listed[flag])}" for flag in LISTED if flag in self.listed]
+        flags += [mark for mark in MARKS if mark in self.marks]
+        flags += [f"url={self.url}"] if self.url else []
+        return _joined(NESTED.join(self.path), self.version, self.integrity, *flags)
+
+
+class NpmTree:
+    """A server from an npm registry: what `node` starts, and all packages below it."""
+
+    __slots__ = ("args", "bin", "name", "on", "packages", "version")
+    kind = "npm"
+
+    def __init__(
+        self,
+        name: str,
+        version: str,
+        bin: str,
+        args: int,
+        packages: Iterable[NpmPackage],
+        on: Sequence[str] = (),
+    ) -> None:
+        self.name = name
+        self.version = version
+        self.bin = bin
+        self.args = args
+        self.packages = list(packages)
+        self.on = tuple(on)
+
+    def rows(self) -> list[str]:
+        """Return its head and lines.
+
+        Raises:
+            Unreadable: a field holds a space.
+        """
+        head = _joined(self.kind, self.name, self.version, self.bin, *_on(self.on), _args(self))
+        return [head, *sorted(package.row() for package in self.packages)]
+
+
+class PypiPackage:
+    """A package of an environment of Python: a line."""
+
+    __slots__ = ("hashes", "marker", "name", "version")
+
+    def __init__(self, name: str, version: str, hashes: Iterable[str], marker: str = "") -> None:
+        """`hashes`: those of the wheels that may be installed, in base64url."""
+        self.name = name
+        self.version = version
+        self.hashes = sorted(hashes)
+        self.marker = marker
+
+    def row(self) -> str:
+        """Return its line.
+
+        Raises:
+            Unreadable: a field holds a space.
+        """
+        line = _joined(self.name, self.version, ",".join(self.hashes))
+        return f"{line} ; {self.marker}" if self.marker else line
+
+
+class PypiTree:
+    """A server from a package index: what Python starts, and all packages of its environment."""
+
+    __slots__ = ("args", "entry", "name", "on", "packages", "python", "version")
+    kind = "pypi"
+
+    def __init__(
+        self,
+        name: str,
+        version: str,
+        entry: str,
+        python: str,
+        args: int,
+        packages: Iterable[PypiPackage],
+        on: Sequence[str] = (),
+    ) -> None:
+        """`entry`: COMMAND=MODULE:FUNCTION; `python`: `>=3.10`, say."""
+        self.name = name
+        self.version = version
+        self.entry = entry
+        self.python = python
+        self.args = args
+        self.packages = list(packages)
+        self.on = tuple(on)
+
+    def rows(self) -> list[str]:
+        """Return its head and lines.
+
+        Raises:
+            Unreadable: a field holds a space.
+        """
+        fields = (self.kind, self.name, self.version, self.entry, f"python{self.python}")
+        head = _joined(*fields, *_on(self.on), _args(self))
+        return [head, *sorted(package.row() for package in self.packages)]
+
+
+class DockerImage:
+    """A server in an image: the digest takes the place of the tag."""
+
+    __slots__ = ("args", "digest", "image", "tag")
+    kind = "docker"
+
+    def __init__(self, image: str, digest: str, args: int, tag: str = "") -> None:
+        """`image` is its name without tag; `tag` what the config had behind it, if anything."""
+        self.image = image
+        self.digest = digest
+        self.args = args
+        self.tag = tag
+
+    def rows(self) -> list[str]:
+        """Return its head."""
+        tag = [f"tag={self.tag}"] if self.tag else []
+        return [_joined(self.kind, self.image, self.digest, *tag, _args(self))]
+
+
+class LocalFiles:
+    """A script of this machine, with what beside it an interpreter can load."""
+
+    __slots__ = ("args", "count", "digest", "language")
+    kind = "files"
+
+    def __init__(self, language: str, digest: str, count: int, args: int) -> None:
+        self.language = language
+        self.digest = digest
+        self.count = count
+        self.args = args
+
+    def rows(self) -> list[str]:
+        """Return its head."""
+        return [_joined(self.kind, self.language, self.digest, str(self.count), _args(self))]
+
+
+class Program:
+    """A program of this machine."""
+
+    __slots__ = ("digest",)
+    kind = "program"
+
+    def __init__(self, digest: str) -> None:
+        self.digest = digest
+
+    def rows(self) -> list[str]:
+        """Return its head."""
+        return [_joined(self.kind, self.digest)]
+
+
+def read_frozen(rows: Sequence[str]) -> Frozen:
+    """Return what the rows of a server say.
+
+    Raises:
+        Unreadable: they are none of this table.
+    """
+    try:
+        kind, *fields = rows[0].split(" ")
+        return _READERS[kind](fields, rows[1:])
+    except Unreadable:
+        raise
+    except (LookupError, ValueError, TypeError, AttributeError) as problem:
+        shown = rows[0] if rows else ""
+        raise Unreadable(f"cannot be read as a frozen server: {shown}") from problem
+
+
+def _npm(fields: list[str], lines: Sequence[str]) -> NpmTree:
+    name, version, script, *flags = fields
+    given = _flags(flags)
+    packages = [_npm_package(line) for line in lines]
+    return NpmTree(name, version, script, int(given["args"]), packages, _listed(given.get("on")))
+
+
+def _npm_package(line: str) -> NpmPackage:
+    path, version, integrity, *flags = line.split(" ")
+    given = _flags(flags)
+    listed = {flag: given[flag].split(",") for flag in LISTED if flag in given}
+    marks = [mark for mark in MARKS if mark in given]
+    if unknown := set(given) - {*LISTED, *MARKS, "name", "url"}:
+        raise Unreadable(f"cannot be read as a package: {line} ({', '.join(sorted(unknown))}?)")
+    names = path.split(NESTED)
+    return NpmPackage(
+        names,
+        version,
+        integrity,
+        name=given.get("name", ""),
+        listed=listed,
+        marks=marks,
+        url=given.get("url", ""),
+    )
+
+
+def _pypi(fields: list[str], lines: Sequence[str]) -> PypiTree:
+    name, version, entry, python, *flags = fields
+    given = _flags(flags)
+    if not python.startswith("python"):
+        raise ValueError(python)
+    packages = [_pypi_package(line) for line in lines]
+    versions = python[len("python") :]
+    on = _listed(given.get("on"))
+    return PypiTree(name, version, entry, versions, int(given["args"]), packages, on)
+
+
+def _pypi_package(line: str) -> PypiPackage:
+    plain, _, marker = line.partition(" ; ")
+    name, version, hashes = plain.split(" ")
+    return PypiPackage(name, version, hashes.split(","), marker)
+
+
+def _docker(fields: list[str], lines: Sequence[str]) -> DockerImage:
+    image, digest, *flags = fields
+    given = _flags(flags)
+    return DockerImage(image, digest, int(given["args"]), given.get("tag", ""))
+
+
+def _files(fields: list[str], lines: Sequence[str]) -> LocalFiles:
+    language, digest, count, args = fields
+    return LocalFiles(language, digest, int(count), int(_flags([args])["args"]))
+
+
+def _program(fields: list[str], lines: Sequence[str]) -> Program:
+    (digest,) = fields
+    return Program(digest)
+
+
+_READERS: Mapping[str, Callable[[list[str], Sequence[str]], Frozen]] = {
+    NpmTree.kind: _npm,
+    PypiTree.kind: _pypi,
+    DockerImage.kind: _docker,
+    LocalFiles.kind: _files,
+    Program.kind: _program,
+}
+
+
+def _flags(words: Iterable[str]) -> dict[str, str]:
+    """Return {flag: its value, "" for none}."""
+    pairs = (word.partition("=") for word in words)
+    return {flag: value for flag, _, value in pairs}
+
+
+def _listed(value: str | None) -> list[str]:
+    return value.split(",") if value else []
+
+
+def _on(platforms: Sequence[str]) -> list[str]:
+    return [f"on={','.join(platforms)}"] if platforms else []
+
+
+def _args(frozen: NpmTree | PypiTree | DockerImage | LocalFiles) -> str:
+    return f"args={frozen.args}"
+
+
+def _joined(*fields: str) -> str:
+    for field in fields:
+        if not field or field.split() != [field]:
+            raise Unreadable(f"a field of a line is empty, or holds a space: {field!r}")
+    return " ".join(fields)

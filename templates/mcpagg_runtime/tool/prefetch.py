@@ -1,0 +1,84 @@
+"""For `--prefetch`, `--check`, `--list` and `--env`: what of frozen servers is on this machine."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.frozen.servers import FrozenServers
+from mcpagg_runtime.frozen.table import FrozenError
+from mcpagg_runtime.launch.launch import Launch, Launches, MissingVariables
+from mcpagg_runtime.messages.jsontext import parse
+from mcpagg_runtime.processes.threads import join, start_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from mcpagg_runtime.plan.plan import Plan
+
+
+class Prefetch:
+    """The frozen servers of a file on this machine, none of which is started."""
+
+    def __init__(self, plan: Plan, folder: str) -> None:
+        table: Mapping[str, Sequence[str]] = parse(plan.frozen)
+        self.names = [name for name in table if name in plan.servers]
+        """The frozen servers."""
+        self._frozen = FrozenServers(table, folder, os.environ)
+        self._launches = Launches(
+            plan.whole.servers, os.environ, folder, plan.options.env == "minimal"
+        )
+
+    def states(self) -> dict[str, str]:
+        """Return {server: what is frozen of it, and whether that is installed}."""
+        return {name: _said(self._frozen.state, name) for name in self.names}
+
+    def damages(self, *, deep: bool) -> dict[str, str]:
+        """Return {server: what of its tree is not as it was installed}."""
+        damage = partial(self._frozen.damage, deep=deep)
+        found = {name: _said(damage, name) for name in self.names}
+        return {name: damage for name, damage in found.items() if damage}
+
+    def fetch(self, names: Iterable[str], *, offline: bool) -> dict[str, tuple[bool, str]]:
+        """Have all on this machine that servers start, or look whether it is there.
+
+        Returns {server: (whether it is, what that is, or why not)}.
+        """
+        done: dict[str, tuple[bool, str]] = {}
+
+        def fetch(name: str) -> None:
+            try:
+                launch = self._launch(name)
+                known = self._frozen
+                said = known.require(launch) if offline else known.fetch(launch, lambda what: None)
+                done[name] = (True, said)
+            except (FrozenError, OSError) as problem:
+                done[name] = (False, str(problem))
+
+        threads = [(name, start_thread(fetch, name)) for name in names]
+        try:
+            for name, thread in threads:
+                if thread is None:
+                    fetch(name)
+                else:
+                    join(thread)
+        finally:
+            self._frozen.end()
+        return {name: done[name] for name, _ in threads}
+
+    def _launch(self, name: str) -> Launch:
+        """Return how a server is started; what no server is started with may lack variables."""
+        try:
+            return self._launches.prepare(name)
+        except (MissingVariables, OSError, ValueError):
+            command = self._launches.rows[name].get("command", "")
+            return Launch([command], dict(os.environ), None, {}, name=name)
+
+
+def _said(tell: Callable[[str], str], name: str) -> str:
+    """Return what is told of a server, or why nothing can be."""
+    try:
+        return tell(name)
+    except (FrozenError, OSError) as problem:
+        return str(problem)

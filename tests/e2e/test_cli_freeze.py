@@ -1,0 +1,232 @@
+"""`--freeze` against registries of the tests: what FILE holds, and what a check tells of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from proxies import posix
+from registries import BAD, GOOD, Registries, registries
+from wire import Wire, call, initialize, text
+
+from mcpagg.command.cli import main
+from mcpagg.passes.emission.recorded import read_contents
+
+pytestmark = posix("paths and programs of these tests are those of POSIX")
+needs_npm = pytest.mark.skipif(shutil.which("npm") is None, reason="needs npm")
+KINDS = [pytest.param("npm", marks=needs_npm), "pypi"]
+ENTRIES = {
+    "npm": {"command": "npx", "args": ["-y", "toy-server@^1", "own"]},
+    "pypi": {"command": "uvx", "args": ["--from", "toy-server>=1", "toy-server", "own"]},
+}
+MOVED = "~deep-dep 1.0.0 → 1.0.1"
+SPOILT = "!deep-dep 1.0.0: same version, other bytes"
+
+
+@pytest.fixture
+def both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Registries]:
+    """Serve both registries, to a machine that knows of nothing else."""
+    with registries(tmp_path / "machines") as both:
+        use_machine(both, monkeypatch, "first")
+        yield both
+
+
+def use_machine(both: Registries, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Go on where nothing is installed, or cached."""
+    env = both.environment(name)
+    for variable in {*os.environ} - {*env}:
+        monkeypatch.delenv(variable)
+    for variable, value in env.items():
+        monkeypatch.setenv(variable, value)
+
+
+def frozen(folder: Path, entry: dict[str, Any], *flags: str) -> Path:
+    """Compile a config with one server to a file beside it."""
+    config, file = folder / "mcp.json", folder / "server.py"
+    config.write_text(json.dumps({"mcpServers": {"toy": entry}}))
+    assert main([str(config), "-o", str(file), "--freeze", *flags]) == 0
+    return file
+
+
+def versions(file: Path) -> list[str]:
+    return [" ".join(line.split(" ")[:2]) for line in read_contents(file).frozen["toy"][1:]]
+
+
+def said(file: Path) -> str:
+    """Return what the server of a proxy answers."""
+    with Wire(
+        [shutil.which("python3") or "python3", "-I", str(file)], env=dict(os.environ)
+    ) as wire:
+        initialize(wire)
+        return text(call(wire, "toy:t"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_tree_stays_until_it_is_refreshed(
+    tmp_path: Path,
+    both: Registries,
+    kind: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = frozen(tmp_path, ENTRIES[kind])
+    first = file.read_bytes()
+    assert versions(file) == ["deep-dep 1.0.0", "helper-dep 1.0.0", "toy-server 1.0.0"]
+    assert both.npm.url.encode() not in first
+    assert both.pypi.url.encode() not in first
+    assert b"server.py --freeze\n" in first
+
+    both.publish("deep-dep", "1.0.1", BAD)
+    use_machine(both, monkeypatch, "second")
+    frozen(tmp_path, ENTRIES[kind])
+    assert file.read_bytes() == first
+    assert said(file) == f"{GOOD} own"
+    capsys.readouterr()
+
+    assert main(["--check", "-o", str(file), "--report", "json"]) == 0
+    out = capsys.readouterr()
+    report = json.loads(out.out)
+    assert [change["what"] for change in report["changes"]] == [MOVED]
+    assert report["frozen"]["toy"][1].startswith("deep-dep 1.0.0 ")
+    assert "nothing has changed that counts" in out.err
+
+    asked = len(both.npm.requests) + len(both.pypi.requests)
+    assert main(["--offline", "-o", str(file)]) == 0
+    assert len(both.npm.requests) + len(both.pypi.requests) == asked
+    assert file.read_bytes() == first
+    capsys.readouterr()
+
+    assert main(["--refresh", "toy", "-o", str(file)]) == 0
+    assert "toy 1: packages\n" in capsys.readouterr().out
+    assert versions(file)[0] == "deep-dep 1.0.1"
+    assert said(file) == f"{BAD} own"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_other_bytes_and_versions_that_are_gone_always_count(
+    tmp_path: Path, both: Registries, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = frozen(tmp_path, ENTRIES[kind])
+    both.publish("deep-dep", "1.0.0", BAD)
+    both.publish("deep-dep", "1.0.1", GOOD)  # which does not hide what became of the older one
+    assert main(["--check", "-o", str(file), "--fail-on", "launch"]) == 1
+    told = capsys.readouterr()
+    assert SPOILT in told.out
+    assert MOVED in told.out
+    assert "--refresh NAME takes those there are" in told.err
+    both.withdraw("deep-dep", "1.0.0")
+    assert main(["--check", "-o", str(file), "--fail-on", "launch"]) == 1
+    assert "!deep-dep 1.0.0: gone from the registry" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_freezing_the_bad_version_is_started(
+    tmp_path: Path, both: Registries, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, file = tmp_path / "mcp.json", tmp_path / "server.py"
+    pinned = json.loads(
+        json.dumps(ENTRIES[kind]).replace("@^1", "@1.0.0").replace(">=1", "==1.0.0")
+    )
+    config.write_text(json.dumps({"mcpServers": {"toy": pinned}}))
+    assert main([str(config), "-o", str(file), "-q"]) == 0
+    both.publish("deep-dep", "1.0.1", BAD)
+    use_machine(both, monkeypatch, "second")
+    assert main(["--check", "-o", str(file), "-q"]) == 0
+    assert said(file) == f"{BAD} own"
+
+
+@needs_npm
+def test_another_version_in_the_config_is_resolved_anew_and_a_server_stays_frozen(
+    tmp_path: Path, both: Registries, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = frozen(tmp_path, ENTRIES["npm"])
+    both.publish("deep-dep", "1.0.1", BAD)
+    # Other words for the server: the same tree, and its head has how many they are.
+    entry = {"command": "npx", "args": ["-y", "toy-server@^1", "own", "more"]}
+    frozen(tmp_path, entry)
+    assert versions(file)[0] == "deep-dep 1.0.0"
+    assert said(file) == f"{GOOD} own more"
+    # Another package to start
+    entry["args"] = ["-y", "toy-server@1", "own"]
+    config = tmp_path / "mcp.json"
+    config.write_text(json.dumps({"mcpServers": {"toy": entry}}))
+    before = file.read_bytes()
+    assert main(["--offline", "-o", str(file)]) == 2
+    told = capsys.readouterr().err
+    assert "mcpServers.toy: is not frozen in" in told
+    assert "--refresh toy resolves it" in told
+    assert file.read_bytes() == before
+    frozen(tmp_path, entry)
+    assert versions(file)[0] == "deep-dep 1.0.1"
+    # What needs a script now is not frozen any more, and that is no way out.
+    both.npm.publish(
+        "toy-server",
+        "1.0.1",
+        {"server.js": ""},
+        bin={"toy-server": "server.js"},
+        scripts={"install": "node server.js"},
+        hasInstallScript=True,
+    )
+    assert main(["--refresh", "toy", "-o", str(file)]) == 2
+    told = capsys.readouterr().err
+    assert "'toy' is not frozen: it runs install scripts: toy-server" in told
+    assert "--freeze-scripts toy-server lets them run" in told
+
+
+def test_what_cannot_be_frozen_is_said_and_strict_refuses(
+    tmp_path: Path, both: Registries, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "mcp.json"
+    servers = {"a": {"command": "sh", "args": ["-c", "exit 1"]}, "b": {"url": "https://h.example"}}
+    config.write_text(json.dumps({"mcpServers": servers}))
+    assert main([str(config), "--freeze", "--dry-run"]) == 0
+    told = capsys.readouterr().err
+    assert "mcpServers.a: server 'a' is not frozen: it is started by `sh -c`" in told
+    assert "mcpServers.b: server 'b' is not frozen: it is reached at a URL" in told
+    assert main([str(config), "--freeze=a", "--strict", "-o", str(tmp_path / "server.py")]) == 2
+    told = capsys.readouterr().err
+    assert "server 'a' is not frozen" in told
+    assert "server 'b'" not in told
+    assert main([str(config), "--freeze=aa", "-o", str(tmp_path / "server.py")]) == 2
+    assert "--freeze=aa is no server of the config; there are: a, b" in capsys.readouterr().err
+
+
+@needs_npm
+def test_a_registry_that_is_away_fails_by_name(
+    tmp_path: Path, both: Registries, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config, file = tmp_path / "mcp.json", tmp_path / "server.py"
+    config.write_text(json.dumps({"mcpServers": {"toy": ENTRIES["npm"]}}))
+    both.npm.is_off = True
+    assert main([str(config), "--freeze", "-o", str(file)]) == 4
+    assert "server 'toy' could not be frozen: npm says: code E503" in capsys.readouterr().err
+    assert not file.exists()
+
+
+def test_a_local_script_is_frozen_as_it_is_now(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from wire import STUB
+
+    script = tmp_path / "servers" / "server.py"
+    script.parent.mkdir()
+    runs = f"import runpy\nrunpy.run_path({STUB[-1]!r}, run_name='__main__')\n"
+    script.write_text(runs)
+    entry = {"command": STUB[0], "args": ["servers/server.py", json.dumps({"tools": ["t"]})]}
+    file = frozen(tmp_path, entry)
+    head = read_contents(file).frozen["toy"]
+    assert head[0].startswith("files python sha256:")
+    assert head[0].endswith(" 1 args=1")
+    (script.parent / "helper.py").write_text("")
+    capsys.readouterr()
+    assert main(["--check", "-o", str(file)]) == 1
+    told = capsys.readouterr()
+    assert "launch             is frozen otherwise" in told.out
+    assert "compile it again" in told.err
+    frozen(tmp_path, entry)
+    assert read_contents(file).frozen["toy"][0].endswith(" 2 args=1")

@@ -1,0 +1,384 @@
+"""Frozen servers: they start what the file lists, byte for byte, or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from compilations import of_snapshot, tool
+from proxies import lowered, posix
+from registries import BAD, GOOD, PYTHON_SERVER, Registries, registries
+from wire import TIMEOUT, Wire, alive, call, initialize, start_call, stub, text
+
+from mcpagg.options import Options
+from mcpagg.snapshot import ChildSnapshot, Snapshot
+from mcpagg_runtime.frozen.local import files_digest, program_digest
+from mcpagg_runtime.frozen.table import (
+    DockerImage,
+    LocalFiles,
+    Program,
+)
+
+if TYPE_CHECKING:
+    from mcpagg_runtime.frozen.table import Frozen
+
+pytestmark = posix("paths and programs of these tests are those of POSIX")
+needs_npm = pytest.mark.skipif(shutil.which("npm") is None, reason="needs npm")
+KINDS = [pytest.param("npm", marks=needs_npm), "pypi"]
+ENTRIES: Mapping[str, dict[str, Any]] = {
+    "npm": {"command": "npx", "args": ["-y", "toy-server", "own"]},
+    "pypi": {"command": "uvx", "args": ["toy-server", "own"]},
+}
+INFO = {"name": "toy", "version": "1"}
+
+
+@pytest.fixture
+def both(tmp_path: Path) -> Iterator[Registries]:
+    with registries(tmp_path / "machines") as both:
+        yield both
+
+
+def emitted(folder: Path, servers: Mapping[str, tuple[dict[str, Any], Frozen]]) -> Path:
+    """Write the proxy of servers {name: (entry, what is frozen of it)}, which have the tool `t`."""
+    config = {"mcpServers": {name: entry for name, (entry, _) in servers.items()}}
+    children = [ChildSnapshot(name, "2025-11-25", INFO, tools=(tool("t"),)) for name in servers]
+    frozen = {name: what.rows() for name, (_, what) in servers.items()}
+    snapshot = Snapshot(tuple(children))
+    made = of_snapshot(json.dumps(config).encode(), snapshot, Options(), frozen=frozen)
+    file = folder / "server.py"
+    file.write_text(made.text, encoding="utf-8")
+    return file
+
+
+def toy(folder: Path, both: Registries, kind: str) -> Path:
+    """Write the proxy of the server of one registry, frozen as it is now."""
+    tree = both.npm_tree(1) if kind == "npm" else both.pypi_tree(1)
+    return emitted(folder, {"toy": (ENTRIES[kind], tree)})
+
+
+def started(file: Path, env: Mapping[str, str], *arguments: str) -> Wire:
+    """Start a proxy, and shake hands with it."""
+    wire = Wire([sys.executable, "-I", "-S", file, *arguments], env=env)
+    initialize(wire)
+    return wire
+
+
+def said(file: Path, env: Mapping[str, str]) -> str:
+    """Start a proxy, and return what its server answers, or why it does not."""
+    with started(file, env) as wire:
+        response = call(wire, "toy:t")
+        return response["error"]["message"] if "error" in response else text(response)
+
+
+def ran(file: Path, env: Mapping[str, str], *arguments: str) -> tuple[int, str]:
+    """Run a command of a proxy; return its exit status and what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", str(file), *arguments],
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def left(env: Mapping[str, str]) -> list[str]:
+    """Return what is in the folder of installed trees."""
+    folder = Path(env["XDG_CACHE_HOME"]) / "mcpagg/trees"
+    return sorted(os.listdir(folder)) if folder.is_dir() else []
+
+
+# The replay: a good tree is frozen, then the registry turns bad
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_newer_bad_version_below_the_top_is_never_started(
+    tmp_path: Path, both: Registries, kind: str
+) -> None:
+    file = toy(tmp_path, both, kind)
+    both.publish("deep-dep", "1.0.1", BAD)
+    fresh = both.environment()
+    assert said(file, fresh) == f"{GOOD} own"
+    both.npm.is_off = both.pypi.is_off = True
+    asked = len(both.npm.requests) + len(both.pypi.requests)
+    assert said(file, {**fresh, "PATH": only_node(tmp_path)}) == f"{GOOD} own"
+    assert len(both.npm.requests) + len(both.pypi.requests) == asked
+    assert len(left(fresh)) == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_other_bytes_under_the_same_version_are_refused_by_name(
+    tmp_path: Path, both: Registries, kind: str
+) -> None:
+    file = toy(tmp_path, both, kind)
+    both.publish("deep-dep", "1.0.0", BAD)
+    fresh = both.environment()
+    assert re.search("deep-dep 1.0.0 from the .* is not what was reviewed", said(file, fresh))
+    assert left(fresh) == []
+    # Once the right bytes are back, whatever the caches hold by now.
+    both.publish("deep-dep", "1.0.0", GOOD)
+    assert said(file, fresh) == f"{GOOD} own"
+
+
+# Several at once, and ends in the middle
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_starts_at_once_install_one_tree(tmp_path: Path, both: Registries, kind: str) -> None:
+    file, fresh = toy(tmp_path, both, kind), both.environment()
+    wires = [started(file, fresh) for _ in range(8)]
+    try:
+        calls = [(wire, start_call(wire, "toy:t")) for wire in wires]
+        assert {text(wire.response(id)) for wire, id in calls} == {f"{GOOD} own"}
+    finally:
+        for wire in wires:
+            wire.close()
+    assert len(left(fresh)) == 1
+
+
+def test_a_kill_in_the_middle_leaves_nothing_that_a_start_takes_for_whole(
+    tmp_path: Path, both: Registries
+) -> None:
+    file, fresh = toy(tmp_path, both, "pypi"), both.environment()
+    both.pypi.held = "/files/deep_dep-1.0.0-py3-none-any.whl"
+    with started(file, fresh) as wire:
+        assert both.pypi.asked_for_held.wait(TIMEOUT)
+        wire.signal(signal.SIGKILL)
+        wire.wait()
+        assert len(left(fresh)) == 2  # what its installer, which still runs, is at, and the lock
+        both.pypi.release.set()
+        assert said(file, fresh) == f"{GOOD} own"
+    assert len(left(fresh)) == 1
+
+
+@pytest.mark.parametrize("end", ["input", "SIGTERM"])
+def test_an_installation_ends_with_the_proxy(tmp_path: Path, both: Registries, end: str) -> None:
+    file, fresh = toy(tmp_path, both, "pypi"), both.environment()
+    both.pypi.held = "/files/deep_dep-1.0.0-py3-none-any.whl"
+    with started(file, fresh) as wire:
+        assert both.pypi.asked_for_held.wait(TIMEOUT)
+        installers = wire.family() - {wire.process.pid}
+        assert installers
+        if end == "input":
+            wire.end_input()
+        else:
+            wire.signal(signal.SIGTERM)
+        wire.wait()
+    assert not any(map(alive, installers))
+    assert left(fresh) == []
+
+
+def test_a_call_waits_and_is_told_why_however_short_a_handshake_may_take(
+    tmp_path: Path, both: Registries
+) -> None:
+    file = lowered(toy(tmp_path, both, "pypi"), TOLD_SECONDS=0.05)
+    file.write_text(
+        file.read_text("utf-8").replace('"connect_timeout": 60.0', '"connect_timeout": 9')
+    )
+    both.pypi.held = "/files/deep_dep-1.0.0-py3-none-any.whl"
+    log = tmp_path / "log"
+    with started(file, both.environment(), "--log", str(log)) as wire:
+        token = {"_meta": {"progressToken": "p"}}
+        identifier = wire.start_request("tools/call", {"name": "toy:t", "arguments": {}, **token})
+        told = [wire.next_notification("notifications/progress")["params"] for _ in range(3)]
+        assert told[0]["message"] == "Server 'toy' is being installed: pypi, 3 packages"
+        assert {params["progressToken"] for params in told} == {"p"}
+        assert told[0]["progress"] < told[1]["progress"] < told[2]["progress"] < 1
+        both.pypi.release.set()
+        assert text(wire.response(identifier)) == f"{GOOD} own"
+    states = [json.loads(line).get("state") for line in log.read_text().splitlines()]
+    assert [state for state in states if state][:4] == ["queued", "starting", "installing", "ready"]
+
+
+def test_an_installation_that_hangs_has_an_end(tmp_path: Path, both: Registries) -> None:
+    file = lowered(toy(tmp_path, both, "pypi"), LIMIT_SECONDS=1)
+    both.pypi.held = "/files/deep_dep-1.0.0-py3-none-any.whl"
+    env = both.environment()
+    assert "it was not installed within 1 s" in said(file, env)
+    assert left(env) == []
+
+
+# What keeps a tree from being installed
+
+
+def refused(folder: Path, env: Mapping[str, str], frozen: Frozen, kind: str = "pypi") -> str:
+    """Return why a server that is frozen so cannot be started."""
+    return said(emitted(folder, {"toy": (ENTRIES[kind], frozen)}), env)
+
+
+def test_a_cache_folder_that_others_could_fill_is_refused_by_name(
+    tmp_path: Path, both: Registries
+) -> None:
+    file, env = toy(tmp_path, both, "pypi"), both.environment()
+    own = Path(env["XDG_CACHE_HOME"]) / "mcpagg"
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    own.symlink_to(elsewhere)
+    assert f"{own} is a link" in said(file, env)
+    own.unlink()
+    own.mkdir()
+    own.chmod(0o777)
+    assert f"{own} can be written by others" in said(file, env)
+    own.rmdir()
+    own.write_text("")
+    assert f"{own} is no folder" in said(file, env)
+
+
+def test_a_cache_folder_that_cannot_be_written_is_named(tmp_path: Path, both: Registries) -> None:
+    file = toy(tmp_path, both, "pypi")
+    place = tmp_path / "file"
+    place.write_text("")
+    why = said(file, {**both.environment(), "XDG_CACHE_HOME": str(place)})
+    assert f"{place}/mcpagg/trees, where it is to be installed, cannot be written" in why
+    assert "XDG_CACHE_HOME" in why
+
+
+@needs_npm
+def test_an_installer_that_is_missing_or_too_old_is_named(tmp_path: Path, both: Registries) -> None:
+    env = both.environment()
+    node = only_node(tmp_path)
+    tree = both.npm_tree(1)
+    why = refused(tmp_path, {**env, "PATH": node}, tree, "npm")
+    assert "npm is needed once, to install what this file lists, and is not on the PATH" in why
+    old = tmp_path / "old"
+    for name in ("npx", "uvx"):  # what is beside them is looked at first
+        program(old / name, "exit 1")
+    program(old / "npm", "echo 6.14.18")
+    program(old / "uv", "echo uv 0.1.45")
+    old_path = {**env, "PATH": f"{old}:{env['PATH']}"}
+    why = refused(tmp_path, old_path, tree, "npm")
+    assert f"npm 7 or newer is needed to install it, and {old}/npm is 6.14.18" in why
+    why = refused(tmp_path, old_path, both.pypi_tree(1))
+    assert f"uv 0.4.30 or newer is needed to install it, and {old}/uv is 0.1.45" in why
+
+
+def test_a_platform_that_is_not_covered_is_named_before_anything_is_installed(
+    tmp_path: Path, both: Registries
+) -> None:
+    tree = both.pypi_tree(1)
+    tree.on = ("plan9-mips",)
+    assert "it is frozen for plan9-mips, and this is" in refused(tmp_path, both.environment(), tree)
+    assert both.pypi.requests == []
+
+
+@pytest.mark.slow
+def test_without_uv_pip_installs_the_same(tmp_path: Path, both: Registries) -> None:
+    file, env = toy(tmp_path, both, "pypi"), both.environment()
+    without = {**env, "PATH": "/usr/bin:/bin"}
+    if shutil.which("uv", path=without["PATH"]):
+        pytest.skip("uv is where the system has its programs")
+    assert said(file, without) == f"{GOOD} own"
+    installed = Path(env["XDG_CACHE_HOME"]) / "mcpagg/trees" / left(env)[0]
+    assert sorted(path.name for path in installed.iterdir()) == sorted(
+        ["contents.txt", "env", "requirements.txt"]
+    )
+    names = {path.name for path in installed.glob("env/lib/python*/site-packages/*.dist-info")}
+    assert names == {f"{name}-1.0.0.dist-info" for name in ("deep_dep", "helper_dep", "toy_server")}
+
+
+# What is not installed
+
+
+def test_a_script_is_started_as_long_as_nothing_that_it_can_load_has_changed(
+    tmp_path: Path,
+) -> None:
+    env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "xdg")}
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "more.py").write_text("SAYS = 'good'\n")
+    script = own / "server.py"
+    script.write_text(PYTHON_SERVER.replace("helper_dep", "more") + "main()\n")
+    digest, count = files_digest(str(script), "python")
+    entry = {"command": sys.executable, "args": [str(script), "own"]}
+    file = emitted(tmp_path, {"toy": (entry, LocalFiles("python", digest, count, 1))})
+    assert said(file, env) == f"{GOOD} own"
+    (own / "data.json").write_text("{}")
+    assert said(file, env) == f"{GOOD} own"
+    assert sorted(path.name for path in own.iterdir()) == ["data.json", "more.py", "server.py"]
+    (own / "json.py").write_text("raise SystemExit('bad')\n")
+    assert f"{script} is not what was reviewed" in said(file, env)
+
+
+def test_a_program_is_started_only_with_the_bytes_that_were_frozen(tmp_path: Path) -> None:
+    place = tmp_path / "server"
+    program(place, f"exec {shlex.join(stub(tools=['t']))}")
+    entry = {"command": str(place), "args": []}
+    file = emitted(tmp_path, {"toy": (entry, Program(program_digest(str(place))))})
+    assert said(file, os.environ) == "{}"
+    place.write_text(place.read_text() + "\n")
+    assert "is not what was reviewed" in said(file, os.environ)
+
+
+def test_docker_runs_the_digest_in_place_of_the_tag(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    program(tmp_path / "docker", f'echo "$@" > {log}; exec {shlex.join(stub(tools=["t"]))}')
+    args = ["run", "-i", "--rm", "mcp/time:1", "own"]
+    image = DockerImage("mcp/time", f"sha256:{'0' * 64}", 1, "1")
+    entry = {"command": str(tmp_path / "docker"), "args": args}
+    assert said(emitted(tmp_path, {"toy": (entry, image)}), os.environ) == "{}"
+    assert log.read_text() == f"run -i --rm mcp/time@{image.digest} own\n"
+
+
+# The command line
+
+
+def test_prefetch_installs_all_that_is_frozen_and_starts_none(
+    tmp_path: Path, both: Registries
+) -> None:
+    file, env = toy(tmp_path, both, "pypi"), both.environment()
+    lacking = "toy: not there: it is not installed\n"
+    assert ran(file, env, "--prefetch", "--offline") == (1, lacking)
+    assert "toy: frozen: pypi, 3 packages, not yet installed\n" in ran(file, env, "--list")[1]
+    assert ran(file, env, "--prefetch", "no")[0] == 2
+    installed = "toy: pypi, 3 packages, installed\n"
+    assert ran(file, env, "--prefetch", "toy") == (0, installed)
+    both.pypi.is_off = True
+    assert ran(file, env, "--prefetch", "--offline") == (0, installed)
+    assert "toy: frozen: pypi, 3 packages, installed\n" in ran(file, env, "--list")[1]
+    assert ran(file, env, "--check", "--deep") == (0, "toy: ready, as it was compiled\n")
+
+
+def test_check_names_what_of_an_installed_tree_has_changed(
+    tmp_path: Path, both: Registries
+) -> None:
+    file, env = toy(tmp_path, both, "pypi"), both.environment()
+    assert ran(file, env, "--prefetch")[0] == 0
+    (tree,) = (Path(env["XDG_CACHE_HOME"]) / "mcpagg/trees").iterdir()
+    (module,) = tree.glob("env/lib/*/site-packages/deep_dep.py")
+    before = module.stat()
+    module.write_text(module.read_text().replace(GOOD, "evil"))
+    os.utime(module, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert ran(file, env, "--check")[0] == 0  # size and time are as they were
+    status, printed = ran(file, env, "--check", "--deep")
+    assert status == 1
+    assert "site-packages/deep_dep.py has changed" in printed
+    assert f"remove {tree}" in printed
+
+
+def program(place: Path, line: str) -> None:
+    """Write a program for the shell."""
+    place.parent.mkdir(exist_ok=True)
+    place.write_text(f"#!/bin/sh\n{line}\n")
+    place.chmod(0o755)
+
+
+def only_node(folder: Path) -> str:
+    """Return a PATH with no installer on it."""
+    place = folder / "node-alone"
+    place.mkdir(exist_ok=True)
+    node = shutil.which("node")
+    if node is not None and not (place / "node").exists():
+        (place / "node").symlink_to(node)
+    return str(place)

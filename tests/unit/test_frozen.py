@@ -1,0 +1,411 @@
+"""What is frozen: its lines, the locks made of them, digests of local files, the cache folder."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from mcpagg_runtime.frozen import local
+from mcpagg_runtime.frozen.cache import TreeCache, lock
+from mcpagg_runtime.frozen.contents import difference, write_contents
+from mcpagg_runtime.frozen.coverage import is_within, refuse_uncovered, this_platform
+from mcpagg_runtime.frozen.docker import pinned
+from mcpagg_runtime.frozen.local import CannotBeFrozen, files_digest
+from mcpagg_runtime.frozen.npm import failure as npm_failure
+from mcpagg_runtime.frozen.npm import lock_of, manifest_of
+from mcpagg_runtime.frozen.pypi import failure as pypi_failure
+from mcpagg_runtime.frozen.pypi import hash_text, python_command, requirements_of
+from mcpagg_runtime.frozen.table import (
+    DockerImage,
+    FrozenError,
+    NpmPackage,
+    NpmTree,
+    PypiPackage,
+    PypiTree,
+    Unreadable,
+    read_frozen,
+)
+
+DIGEST = f"sha256:{'ab' * 32}"
+NPM_ROWS = [
+    "npm @a/server 1.2.3 @a/server/dist/index.js on=linux-x64,darwin-arm64 args=2",
+    "@a/server 1.2.3 sha512-AA==",
+    "@b/linux 1.0.0 sha512-CC== os=linux,!win32 cpu=x64 libc=glibc optional",
+    "@b/linux>built 3.0.0 sha512-EE== scripts via-metadata",
+    "alias 4.2.3 sha512-DD== name=string-width",
+    "alias>made 1.0.0 sha512-FF== url=https://example.com/made.tgz",
+]
+HASH = hash_text("ab" * 32)
+PYPI_ROWS = [
+    "pypi server[all] 1.0 server=server.cli:app.run python>=3.10,<3.15 args=0",
+    f"backport 1.0 {HASH} ; python_full_version < '3.11' and sys_platform == 'linux'",
+    f"server 1.0 {HASH},{hash_text('cd' * 32)}",
+]
+
+
+# Lines
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        NPM_ROWS,
+        PYPI_ROWS,
+        [f"docker mcp/time {DIGEST} tag=latest args=1"],
+        [f"docker localhost:5000/mcp/time {DIGEST} args=0"],
+        [f"files python {DIGEST} 12 args=1"],
+        [f"program {DIGEST}"],
+    ],
+)
+def test_what_is_read_of_rows_is_written_as_the_same_rows(rows: list[str]) -> None:
+    assert read_frozen(rows).rows() == rows
+
+
+def test_lines_are_sorted_whatever_the_order_of_packages() -> None:
+    tree = read_frozen(NPM_ROWS)
+    assert isinstance(tree, NpmTree)
+    tree.packages.reverse()
+    assert tree.rows() == NPM_ROWS
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [],
+        [""],
+        ["cargo server 1.0 args=0"],
+        ["npm server 1.0 server/index.js"],
+        ["npm server 1.0 server/index.js args=one"],
+        ["npm server 1.0 server/index.js args=0", "dep 1.0"],
+        ["npm server 1.0 server/index.js args=0", "dep 1.0 sha512-AA== unknown"],
+        ["pypi server 1.0 server=server:main >=3.10 args=0"],
+        ["pypi server 1.0 server=server:main python>=3.10 args=0", "dep 1.0"],
+        ["files python args=0"],
+        ["program"],
+    ],
+)
+def test_rows_that_cannot_be_read_are_an_error_of_their_own(rows: list[str]) -> None:
+    with pytest.raises(Unreadable):
+        read_frozen(rows)
+
+
+def test_a_field_with_a_space_cannot_be_written() -> None:
+    with pytest.raises(Unreadable, match="holds a space"):
+        NpmTree("a", "1.0.0", "a/in dex.js", 0, []).rows()
+
+
+# Locks
+
+
+def test_a_lock_has_each_package_as_a_dependency_of_what_is_around_it() -> None:
+    tree = read_frozen(NPM_ROWS)
+    assert isinstance(tree, NpmTree)
+    registry = "https://registry.npmjs.org"
+    root = {
+        "dependencies": {"@a/server": "1.2.3", "alias": "npm:string-width@4.2.3"},
+        "optionalDependencies": {"@b/linux": "1.0.0"},
+    }
+    assert manifest_of(tree) == {"private": True, **root}
+    assert lock_of(tree) == {
+        "lockfileVersion": 3,
+        "requires": True,
+        "packages": {
+            "": root,
+            "node_modules/@a/server": {
+                "version": "1.2.3",
+                "integrity": "sha512-AA==",
+                "resolved": f"{registry}/@a/server/-/server-1.2.3.tgz",
+            },
+            "node_modules/@b/linux": {
+                "version": "1.0.0",
+                "integrity": "sha512-CC==",
+                "resolved": f"{registry}/@b/linux/-/linux-1.0.0.tgz",
+                "optional": True,
+                "os": ["linux", "!win32"],
+                "cpu": ["x64"],
+                "libc": ["glibc"],
+                "dependencies": {"built": "3.0.0"},
+            },
+            "node_modules/@b/linux/node_modules/built": {
+                "version": "3.0.0",
+                "integrity": "sha512-EE==",
+                "hasInstallScript": True,
+            },
+            "node_modules/alias": {
+                "version": "4.2.3",
+                "integrity": "sha512-DD==",
+                "name": "string-width",
+                "resolved": f"{registry}/string-width/-/string-width-4.2.3.tgz",
+                "dependencies": {"made": "https://example.com/made.tgz"},
+            },
+            "node_modules/alias/node_modules/made": {
+                "version": "1.0.0",
+                "integrity": "sha512-FF==",
+                "resolved": "https://example.com/made.tgz",
+            },
+        },
+    }
+
+
+def test_requirements_have_markers_and_all_hashes() -> None:
+    tree = read_frozen(PYPI_ROWS)
+    assert isinstance(tree, PypiTree)
+    assert requirements_of(tree) == (
+        "backport==1.0 ; python_full_version < '3.11' and sys_platform == 'linux' \\\n"
+        f"    --hash=sha256:{'ab' * 32}\n"
+        f"server==1.0 \\\n    --hash=sha256:{'ab' * 32} \\\n    --hash=sha256:{'cd' * 32}\n"
+    )
+
+
+@pytest.mark.parametrize("text", ["", "AA", "not base64!", HASH + HASH])
+def test_what_is_no_hash_is_refused(text: str) -> None:
+    with pytest.raises(FrozenError, match="cannot be read as a hash"):
+        requirements_of(PypiTree("a", "1", "a=a:b", ">=3.9", 0, [PypiPackage("a", "1", [text])]))
+
+
+@pytest.mark.parametrize(
+    ("entry", "code"),
+    [
+        ("run=pkg.cli:app.run", "from pkg.cli import app; sys.exit(app.run())"),
+        ("run=pkg.cli", "runpy.run_module('pkg.cli', run_name='__main__', alter_sys=True)"),
+    ],
+)
+def test_an_entry_is_a_function_or_a_module(entry: str, code: str, tmp_path: Path) -> None:
+    command = python_command(PypiTree("a", "1", entry, ">=3.9", 0, []), str(tmp_path))
+    assert command[:2] == [str(tmp_path / "env/bin/python"), "-c"]
+    assert command[2].endswith(code)
+    compile(command[2], "code", "exec")
+
+
+# Failures of installers
+
+
+def test_npms_words_about_other_bytes_name_the_package() -> None:
+    tree = read_frozen(NPM_ROWS)
+    assert isinstance(tree, NpmTree)
+    output = (
+        "npm error code EINTEGRITY\nnpm error sha512-DD== integrity checksum failed when using "
+        "sha512: wanted sha512-DD== but got sha512-QQ==. (1 bytes)\n"
+        "npm error A complete log of this run can be found in: /x\n"
+    )
+    assert "string-width 4.2.3 from the registry is not what was" in npm_failure(tree, output)
+    gone = "npm error code E404\nnpm error 404 Not Found - GET http://x\nnpm error A complete log\n"
+    assert npm_failure(tree, gone) == "npm: code E404; 404 Not Found - GET http://x"
+    assert npm_failure(tree, "") == ""
+
+
+def test_the_words_of_uv_and_pip_about_other_bytes_name_the_package() -> None:
+    uv = "  \u00d7 Failed to download `dep==1.0`\n  ╰─▶ Hash mismatch for `dep==1.0`\n"
+    pip = (
+        "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE. If you …\n"
+        "    dep==1.0 from http://127.0.0.1/files/dep-1.0-py3-none-any.whl#sha256=ab:\n"
+    )
+    for tool, output in (("uv", uv), ("pip", pip)):
+        assert "dep 1.0 from the index is not what was reviewed" in pypi_failure(tool, output)
+    assert pypi_failure("pip", "ERROR: No matching\n") == "pip: No matching"
+    assert pypi_failure("uv", "error: no\n  Caused by: net\n") == "uv: no; net"
+
+
+# This machine
+
+
+@pytest.mark.parametrize(
+    ("specifier", "versions", "others"),
+    [
+        (">=3.10", [(3, 10, 0), (3, 14, 2), (4, 0, 0)], [(3, 9, 18)]),
+        (">=3.10,<3.15", [(3, 14, 9)], [(3, 15, 0)]),
+        ("==3.12.*", [(3, 12, 0), (3, 12, 7)], [(3, 11, 9), (3, 13, 0)]),
+    ],
+)
+def test_versions_of_python_are_within(
+    specifier: str, versions: list[tuple[int, ...]], others: list[tuple[int, ...]]
+) -> None:
+    assert all(is_within(version, specifier) for version in versions)
+    assert not any(is_within(version, specifier) for version in others)
+    with pytest.raises(FrozenError):
+        is_within((3, 9, 0), "~=3.9")
+
+
+def test_a_tree_for_other_platforms_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = this_platform()
+    refuse_uncovered(NpmTree("a", "1", "a", 0, [], [here]))
+    refuse_uncovered(NpmTree("a", "1", "a", 0, []))
+    with pytest.raises(FrozenError, match=f"frozen for win32-arm64, and this is {here}"):
+        refuse_uncovered(NpmTree("a", "1", "a", 0, [], ["win32-arm64"]))
+
+
+def test_an_image_is_pinned_only_if_it_is_the_one_that_was_frozen() -> None:
+    image = DockerImage("mcp/time", DIGEST, 0, "1")
+    assert pinned("mcp/time:1", image) == f"mcp/time@{DIGEST}"
+    with pytest.raises(FrozenError, match="names the image mcp/time:2"):
+        pinned("mcp/time:2", image)
+
+
+# Local files
+
+
+def written(folder: Path, *names: str) -> Path:
+    for name in names:
+        place = folder / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(name)
+    return folder / names[0]
+
+
+@pytest.mark.parametrize(
+    ("language", "counted", "data"),
+    [
+        (
+            "python",
+            ["more.py", "package/__init__.py", "space/deep/module.so", "old.pyc", "venv/x.pyd"],
+            ["data.json", ".venv/lib/x.py", "no-name/x.py", "__pycache__/more.cpython-39.pyc"],
+        ),
+        (
+            "node",
+            ["more.js", "lib/x.mjs", "lib/package.json", "a-b/x.cjs", "native.node", "x.wasm"],
+            ["data.json", "README.md", "lib/x.ts", "lib/x.py"],
+        ),
+    ],
+)
+def test_what_an_interpreter_loads_by_name_counts_and_nothing_else(
+    tmp_path: Path, language: str, counted: list[str], data: list[str]
+) -> None:
+    script = str(written(tmp_path, "run"))
+    before, count = files_digest(script, language)
+    written(tmp_path, *data)
+    assert files_digest(script, language) == (before, count) == (before, 1)
+    seen = {before}
+    for number, name in enumerate(counted, 2):
+        written(tmp_path, name)
+        digest, count = files_digest(script, language)
+        assert count == number
+        assert digest not in seen
+        seen.add(digest)
+    (tmp_path / counted[0]).write_text("other")
+    assert files_digest(script, language)[0] not in seen
+
+
+def test_modules_of_node_count_by_their_lock_and_the_package_around_as_well(
+    tmp_path: Path,
+) -> None:
+    package = "package.json"
+    script = written(tmp_path, "server/dist/index.js", "server/dist/node_modules/a/index.js")
+    digest, count = files_digest(str(script), "node")
+    assert count == 2  # without a lock, they are files as all others
+    locks = [
+        "server/dist/node_modules/.package-lock.json",
+        "server/node_modules/.package-lock.json",
+    ]
+    written(tmp_path, *locks, f"server/{package}", package)
+    known, count = files_digest(str(script), "node")
+    assert count == 4
+    written(tmp_path, "server/dist/node_modules/a/more.js", "server/src/x.js")
+    assert files_digest(str(script), "node") == (known, 4)
+    (tmp_path / locks[1]).write_text("other")
+    assert files_digest(str(script), "node")[0] not in (known, digest)
+
+
+def test_what_is_too_much_or_a_home_folder_cannot_be_frozen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "MOST_FILES", 3)
+    script = str(written(tmp_path / "own", "run.py", "a.py", "b.py"))
+    files_digest(script, "python")
+    written(tmp_path / "own", "c.py")
+    with pytest.raises(CannotBeFrozen, match="more than 3 files to load: move the server"):
+        files_digest(script, "python")
+    monkeypatch.setattr(local, "MOST_FILES", 9)
+    monkeypatch.setattr(local, "MOST_BYTES", 9)
+    with pytest.raises(CannotBeFrozen, match="MiB of files"):
+        files_digest(script, "python")
+    for home in ("own", "own/home"):
+        monkeypatch.setenv("HOME", str(tmp_path / home))
+        monkeypatch.setenv("USERPROFILE", str(tmp_path / home))
+        with pytest.raises(CannotBeFrozen, match="is a home folder, or has one"):
+            files_digest(script, "python")
+
+
+def test_a_folder_that_leads_to_itself_is_read_once(tmp_path: Path) -> None:
+    script = written(tmp_path, "run.py", "package/a.py")
+    (tmp_path / "package/again").symlink_to(tmp_path)
+    assert files_digest(str(script), "python")[1] == 2
+
+
+# The cache
+
+
+def tree(*packages: NpmPackage) -> NpmTree:
+    return NpmTree("a", "1.0.0", "a/index.js", 0, packages)
+
+
+def test_a_tree_has_a_place_by_its_packages_alone(tmp_path: Path) -> None:
+    cache = TreeCache({"XDG_CACHE_HOME": str(tmp_path), "LOCALAPPDATA": str(tmp_path)})
+    first, second = NpmPackage(["a"], "1", "sha512-A"), NpmPackage(["b"], "1", "sha512-B")
+    place = cache.place(tree(first, second))
+    assert cache.place(NpmTree("b", "2", "b.js", 3, [second, first], [])) == place
+    assert cache.place(tree(first)) != place
+    other = NpmPackage(["b"], "1", "sha512-C")
+    assert cache.place(tree(first, other)) != place
+
+
+def test_leftovers_of_a_tree_go_when_nobody_is_at_it_and_others_after_a_day(
+    tmp_path: Path,
+) -> None:
+    cache = TreeCache({"XDG_CACHE_HOME": str(tmp_path), "LOCALAPPDATA": str(tmp_path)})
+    cache.prepare()
+    folder = Path(cache.folder)
+    old, new, mine = (folder / f".tmp-{name}-x" for name in ("old", "new", "mine"))
+    for place in (old, new, mine):
+        place.mkdir()
+        (place / "file").touch()
+    os.utime(old, (1, 1))
+    cache.prepare()
+    assert sorted(folder.iterdir()) == [mine, new]
+    cache.remove_leftovers(str(folder / "mine"))
+    assert list(folder.iterdir()) == [new]
+
+
+def test_one_at_a_time_has_the_lock_and_the_last_one_removes_it(tmp_path: Path) -> None:
+    place = str(tmp_path / "tree")
+    held: list[str] = []
+    waits = threading.Event()
+
+    def second() -> None:
+        with lock(place, waits.set) as descriptor:
+            assert descriptor is not None
+            held.append("second")
+
+    with lock(place, lambda: None) as descriptor:
+        assert descriptor is not None
+        thread = threading.Thread(target=second)
+        thread.start()
+        assert waits.wait(60)
+        held.append("first")
+    thread.join()
+    assert held == ["first", "second"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_tree_holds_is_known_file_by_file(tmp_path: Path) -> None:
+    written(tmp_path, "a/b.js", "c.py")
+    (tmp_path / "link").symlink_to("c.py")
+    write_contents(str(tmp_path))
+    written(tmp_path, "a/__pycache__/x.pyc", "a/.cache/x")
+    assert difference(str(tmp_path)) == difference(str(tmp_path), deep=True) == ""
+    written(tmp_path, "a/new.js")
+    assert difference(str(tmp_path)) == "a/new.js is new"
+    (tmp_path / "a/new.js").unlink()
+    about = (tmp_path / "c.py").stat()
+    (tmp_path / "c.py").write_text("c.pz")
+    os.utime(tmp_path / "c.py", ns=(about.st_atime_ns, about.st_mtime_ns))
+    assert difference(str(tmp_path)) == ""
+    assert difference(str(tmp_path), deep=True) == "c.py has changed"
+    (tmp_path / "c.py").write_text("longer")
+    assert difference(str(tmp_path)) == "c.py has changed"
+    (tmp_path / "c.py").unlink()
+    assert difference(str(tmp_path)) == "c.py is gone"
+    (tmp_path / "contents.txt").unlink()
+    assert difference(str(tmp_path)) == "contents.txt cannot be read"
