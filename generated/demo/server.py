@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:dd2529af3fc02f6da001b72227ca3c87e1e646354462017f668979b18cc658f8 (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
+#   runtime:  sha256:ab8a21d82c374e50f69ecafcc132eb7ed4a0aeaca945adc79d5241ea9233cca4 (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
 
 import sys
 
@@ -210,49 +210,6 @@ SNAPSHOT = {
 
 COMPILER = "0.1.0"
 
-# start/digest.py
-DIGEST = "sha256:"
-LEAST_DIGITS = 16
-ENTRY_DIGITS = 32
-_NOT_SIGNED = ("approval", "compiler")
-
-
-def data_digest(tables):
-    signed = {name: table for name, table in tables.items() if name not in _NOT_SIGNED}
-    return DIGEST + sha256_of(_sorted_text(signed))
-
-
-def entry_digest(tables):
-    return data_digest(tables)[: len(DIGEST) + ENTRY_DIGITS]
-
-
-def is_digest(word):
-    digits = word[len(DIGEST) :]
-    return (
-        word.startswith(DIGEST)
-        and len(digits) >= LEAST_DIGITS
-        and not digits.strip("0123456789abcdef")
-    )
-
-
-def sha256_of(text):
-    try:
-        from _sha2 import sha256
-    except ImportError:
-        try:
-            from _sha256 import sha256
-        except ImportError:
-            from hashlib import sha256
-    digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return digest
-
-
-def _sorted_text(value):
-    if type(value) is str:
-        return quote(value)
-    return "{" + ", ".join([f"{quote(k)}: {_sorted_text(value[k])}" for k in sorted(value)]) + "}"
-
-
 # start/embedded.py
 import sys
 
@@ -336,8 +293,6 @@ REFUSE_COLON = {
     "github-copilot": "Copilot CLI passes names on to a model API that answers 400",
     "copilot-cli": "the same, under its other name",
 }
-PORTABLE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
-OWN_LIMIT = 64
 TASKS = "io.modelcontextprotocol/tasks"
 
 
@@ -355,11 +310,6 @@ def is_capable(declared):
 def negotiated_version(asked, newest=LEGACY_VERSIONS[0]):
     known = isinstance(asked, str) and asked in LEGACY_VERSIONS
     return str(asked) if known and str(asked) < newest else newest
-
-
-def newest_version(facts):
-    spoken = facts.get("handshake", facts["protocol"])
-    return spoken if spoken in LEGACY_VERSIONS else LEGACY_VERSIONS[0]
 
 
 def version_of(children):
@@ -398,44 +348,6 @@ def labelled(server, name):
 
 def list_result(member, items):
     return f'{{"{member}":[{",".join(items)}]}}'
-
-
-class OwnWords:
-    def __init__(self, said):
-        value, _ = scan(said, 0)
-        self.info = text_of(value["serverInfo"])
-        self.modern_capabilities = text_of(_relayed_capabilities(value["capabilities"]))
-        shaken = value.get("handshakeCapabilities", value["capabilities"])
-        self.declared = _relayed_capabilities(shaken)
-        self.capabilities = text_of(self.declared)
-        self.instructions = value.get("instructions", "")
-
-
-def _relayed_capabilities(declared):
-    passed = {name: value for name, value in declared.items() if name != "tasks"}
-    extensions = passed.get("extensions")
-    if type(extensions) is dict:
-        known = {name: value for name, value in extensions.items() if name != TASKS}
-        passed["extensions"] = {n: v if type(v) is dict else {} for n, v in known.items()}
-    return passed
-
-
-def own_rows(server, separator, rows, uris):
-    if uris is not None:
-        return dict.fromkeys(uris, ())
-    found = {}
-    for exposed, row in rows.items():
-        own = row[0] if row else exposed
-        if len(row) < 2:
-            found[own] = ()
-        else:
-            name = own if exposed == server + separator + own else exposed
-            found[name] = own, name if is_portable(name) else ""
-    return found
-
-
-def is_portable(name):
-    return 0 < len(name) <= OWN_LIMIT and PORTABLE.issuperset(name)
 
 
 # start/handover.py
@@ -494,7 +406,11 @@ class StaticAnswers:
         self.face = handover.face
         children, _ = scan(tables["children"], 0)
         self.children = {self.face: children[self.face]} if self.face else children
-        self.own = OwnWords(tables["snapshot"][self.face]["server"]) if self.face else None
+        self.own = None
+        if self.face:
+            from _mcpagg_ab8a21d8.plan.own import OwnWords
+
+            self.own = OwnWords(tables["snapshot"][self.face]["server"])
         self.options, _ = scan(tables["options"], 0)
         self.lists, _ = scan(tables["lists"], 0)
         self.spelling = spelling_for(self.options["names"], None)
@@ -575,6 +491,8 @@ class StaticAnswers:
     def _initialize_result(self, asked):
         tables, own = self.tables, self.own
         if own is not None:
+            from _mcpagg_ab8a21d8.plan.own import newest_version
+
             version = negotiated_version(asked, *map(newest_version, self.children.values()))
             return initialize_result(version, own.capabilities, own.info, own.instructions)
         version = negotiated_version(asked)
@@ -602,6 +520,8 @@ class StaticAnswers:
         face = self.face
         if not face:
             return routes
+        from _mcpagg_ab8a21d8.plan.own import own_rows
+
         apart = scan(self.tables.get("own_uris", "{}"), 0)[0].get(face, {})
         rows = routes.get(face, {})
         return {face: own_rows(face, self.options["separator"], rows, apart.get(kind))}
@@ -617,8 +537,10 @@ def exit_on_signal(number):
 
 
 def face_asked(words, tables):
-    if words and is_digest(words[-1]):
-        if not data_digest(tables).startswith(words[-1]):
+    if words and words[-1].startswith("sha256:"):
+        from _mcpagg_ab8a21d8.launch.digest import data_digest, is_digest
+
+        if not is_digest(words[-1]) or not data_digest(tables).startswith(words[-1]):
             return None
         words = words[:-1]
     if not words:
@@ -642,7 +564,7 @@ def main(tables, file):
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_dd2529af.stdio.running import run
+    from _mcpagg_ab8a21d8.stdio.running import run
 
     run(tables, file, handover)
 
@@ -677,19 +599,6 @@ string_behind = scanstring
 
 def string_at(text, index):
     return string_behind(text, index + 1, True)
-
-
-def text_of(value):
-    if type(value) is dict:
-        return (
-            "{" + ",".join([f"{quote(key)}:{text_of(part)}" for key, part in value.items()]) + "}"
-        )
-    if type(value) is list:
-        return "[" + ",".join([text_of(part) for part in value]) + "]"
-    if type(value) is str:
-        return quote(value)
-    words = {None: "null", True: "true", False: "false"}
-    return words[value] if value is None or type(value) is bool else repr(value)
 
 
 # start/waiting.py
@@ -728,8 +637,8 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_dd2529af.plan.plan import Plan
-    from _mcpagg_dd2529af.tool.aggregator import aggregator_of
+    from _mcpagg_ab8a21d8.plan.plan import Plan
+    from _mcpagg_ab8a21d8.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -1305,7 +1214,7 @@ class Speakers:
     "launch.approval": r"""
 import os
 import subprocess
-from ..start.digest import data_digest
+from ..launch.digest import data_digest
 ALLOWED_SIGNERS = "MCPAGG_ALLOWED_SIGNERS"
 NAMESPACE = "mcpagg"
 TIMEOUT_SECONDS = 30.0
@@ -1386,6 +1295,44 @@ def _ssh_keygen(command, text):
   raise NotApproved(f"ssh-keygen cannot be asked about its signature: {problem}") from None
  output, why = (text.decode("utf-8", "replace").strip() for text in (done.stdout, done.stderr))
  return ("" if done.returncode else output), " ".join((why or output).split())
+""",
+    "launch.digest": r"""
+from ..start.values import quote
+DIGEST = "sha256:"
+LEAST_DIGITS = 16
+ENTRY_DIGITS = 32
+_NOT_SIGNED = ("approval", "compiler")
+
+def data_digest(tables):
+ signed = {name: table for name, table in tables.items() if name not in _NOT_SIGNED}
+ return DIGEST + sha256_of(_sorted_text(signed))
+
+def entry_digest(tables):
+ return data_digest(tables)[: len(DIGEST) + ENTRY_DIGITS]
+
+def is_digest(word):
+ digits = word[len(DIGEST) :]
+ return (
+  word.startswith(DIGEST)
+  and len(digits) >= LEAST_DIGITS
+  and not digits.strip("0123456789abcdef")
+ )
+
+def sha256_of(text):
+ try:
+  from _sha2 import sha256
+ except ImportError:
+  try:
+   from _sha256 import sha256
+  except ImportError:
+   from hashlib import sha256
+ digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+ return digest
+
+def _sorted_text(value):
+ if type(value) is str:
+  return quote(value)
+ return "{" + ", ".join([f"{quote(k)}: {_sorted_text(value[k])}" for k in sorted(value)]) + "}"
 """,
     "launch.launch": r"""
 import os
@@ -1689,7 +1636,7 @@ def missing_variables(
  return missing
 """,
     "launch.nesting": r"""
-from ..start.digest import data_digest, sha256_of
+from ..launch.digest import data_digest, sha256_of
 from ..start.handover import ABOVE
 _IDENTITY_DIGITS = 32
 
@@ -5335,7 +5282,7 @@ def _with_each(text, member, change):
 import json
 from ..messages.jsontext import parse
 from ..plan.names import own_portable_names
-from ..start.greeting import OwnWords, newest_version, own_rows
+from ..plan.own import OwnWords, newest_version, own_rows
 INSTRUCTIONS_LIMIT = 2000
 
 class UnknownServer(Exception):
@@ -5437,8 +5384,8 @@ def _section(server, words, share):
  return text if len(text) <= share - 2 else text[: share - 3].rstrip() + "…"
 """,
     "plan.names": r"""
-from ..start.digest import sha256_of
-from ..start.greeting import PORTABLE, is_portable
+from ..launch.digest import sha256_of
+from ..plan.own import PORTABLE, is_portable
 PORTABLE_LIMIT = 50
 _HASH_LENGTHS = (6, 12, 32)
 
@@ -5521,6 +5468,63 @@ def _sanitized(name):
 def _hashed(name, length):
  mark = sha256_of(name)[:length]
  return f"{_sanitized(name)[: PORTABLE_LIMIT - length - 1].rstrip('_-') or 'tool'}_{mark}"
+""",
+    "plan.own": r"""
+from ..start.greeting import LEGACY_VERSIONS, TASKS
+from ..start.values import quote, scan
+PORTABLE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
+OWN_LIMIT = 64
+
+def newest_version(facts):
+ spoken = facts.get("handshake", facts["protocol"])
+ return spoken if spoken in LEGACY_VERSIONS else LEGACY_VERSIONS[0]
+
+class OwnWords:
+ def __init__(self, said):
+  value, _ = scan(said, 0)
+  self.info = text_of(value["serverInfo"])
+  self.modern_capabilities = text_of(_relayed_capabilities(value["capabilities"]))
+  shaken = value.get("handshakeCapabilities", value["capabilities"])
+  self.declared = _relayed_capabilities(shaken)
+  self.capabilities = text_of(self.declared)
+  self.instructions = value.get("instructions", "")
+
+def _relayed_capabilities(declared):
+ passed = {name: value for name, value in declared.items() if name != "tasks"}
+ extensions = passed.get("extensions")
+ if type(extensions) is dict:
+  known = {name: value for name, value in extensions.items() if name != TASKS}
+  passed["extensions"] = {n: v if type(v) is dict else {} for n, v in known.items()}
+ return passed
+
+def own_rows(
+ server, separator, rows, uris):
+ if uris is not None:
+  return dict.fromkeys(uris, ())
+ found = {}
+ for exposed, row in rows.items():
+  own = row[0] if row else exposed
+  if len(row) < 2:
+   found[own] = ()
+  else:
+   name = own if exposed == server + separator + own else exposed
+   found[name] = own, name if is_portable(name) else ""
+ return found
+
+def is_portable(name):
+ return 0 < len(name) <= OWN_LIMIT and PORTABLE.issuperset(name)
+
+def text_of(value):
+ if type(value) is dict:
+  return (
+   "{" + ",".join([f"{quote(key)}:{text_of(part)}" for key, part in value.items()]) + "}"
+  )
+ if type(value) is list:
+  return "[" + ",".join([text_of(part) for part in value]) + "]"
+ if type(value) is str:
+  return quote(value)
+ words = {None: "null", True: "true", False: "false"}
+ return words[value] if value is None or type(value) is bool else repr(value)
 """,
     "plan.plan": r"""
 from ..messages.jsontext import obj, parse
@@ -9723,6 +9727,7 @@ def _protocol_output():
     "stdio.supervisor": r"""
 import os
 import threading
+from ..launch.digest import data_digest
 from ..launch.launch import Launches
 from ..launch.nesting import with_identity
 from ..messages.printable import where
@@ -9732,7 +9737,6 @@ from ..processes.reasons import start_failure
 from ..processes.spawning import spawn
 from ..processes.threads import join, start_thread
 from ..servers.lifecycle import STARTING
-from ..start.digest import data_digest
 from ..start.embedded import SPARE
 CLOSING_CHECK_SECONDS = 1.0
 
@@ -10295,14 +10299,14 @@ import os
 import signal
 from ..clients.profiles import narrowed, profile_names
 from ..launch.approval import NotApproved, signer_of
-from ..plan.face import UnknownServer, served
-from ..start.digest import (
+from ..launch.digest import (
  DIGEST,
  LEAST_DIGITS,
  data_digest,
  entry_digest,
  is_digest,
 )
+from ..plan.face import UnknownServer, served
 from ..start.handover import ENDING, LOG_DIRECTORY, LOG_LEVEL
 from ..stdio.log_file import is_debug, open_log_at, path_in
 from ..stdio.standard import print_error
@@ -10893,7 +10897,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_dd2529af", RUNTIME, globals())
+embed("_mcpagg_ab8a21d8", RUNTIME, globals())
 
 PLAN = {
     "name": "mcp",

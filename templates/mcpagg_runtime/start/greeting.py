@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.start.values import quote, scan, string_at, text_of
+from mcpagg_runtime.start.values import quote, string_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,10 +29,6 @@ REFUSE_COLON = {
     "github-copilot": "Copilot CLI passes names on to a model API that answers 400",
     "copilot-cli": "the same, under its other name",
 }
-# What such clients take in a name, and how many characters of it.
-PORTABLE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
-OWN_LIMIT = 64
-
 TASKS = "io.modelcontextprotocol/tasks"  # the extension for tasks, which are not relayed
 
 
@@ -60,15 +56,6 @@ def negotiated_version(asked: object, newest: str = LEGACY_VERSIONS[0]) -> str:
     """
     known = isinstance(asked, str) and asked in LEGACY_VERSIONS
     return str(asked) if known and str(asked) < newest else newest
-
-
-def newest_version(facts: Mapping[str, Any]) -> str:
-    """Return the newest version with a handshake of a server as itself; `facts` are what it has.
-
-    One that has none is spoken to as the client likes.
-    """
-    spoken = facts.get("handshake", facts["protocol"])
-    return spoken if spoken in LEGACY_VERSIONS else LEGACY_VERSIONS[0]
 
 
 def version_of(children: Mapping[str, Mapping[str, Any]]) -> str:
@@ -126,61 +113,3 @@ def labelled(server: str, name: str) -> str:
 def list_result(member: str, items: Iterable[str]) -> str:
     """Return the result of a list request as JSON text."""
     return f'{{"{member}":[{",".join(items)}]}}'
-
-
-# A server as itself: with its own names, in its own words
-
-
-class OwnWords:
-    """What a server says of itself, as far as it passes a proxy; JSON texts, but `instructions`.
-
-    Tasks are not relayed, so they are not declared.
-    """
-
-    def __init__(self, said: str) -> None:
-        """`said` is what the snapshot has of the server under "server"."""
-        value, _ = scan(said, 0)
-        self.info = text_of(value["serverInfo"])
-        self.modern_capabilities = text_of(_relayed_capabilities(value["capabilities"]))
-        """The capabilities that it declares to clients without a handshake."""
-        shaken = value.get("handshakeCapabilities", value["capabilities"])
-        self.declared = _relayed_capabilities(shaken)
-        """Those that it declares to clients with a handshake."""
-        self.capabilities = text_of(self.declared)
-        self.instructions: str = value.get("instructions", "")
-
-
-def _relayed_capabilities(declared: Mapping[str, Any]) -> dict[str, Any]:
-    passed = {name: value for name, value in declared.items() if name != "tasks"}
-    extensions = passed.get("extensions")
-    if type(extensions) is dict:
-        known = {name: value for name, value in extensions.items() if name != TASKS}
-        passed["extensions"] = {n: v if type(v) is dict else {} for n, v in known.items()}
-    return passed
-
-
-def own_rows(
-    server: str, separator: str, rows: Mapping[str, Sequence[str]], uris: Sequence[str] | None
-) -> dict[str, tuple[str, ...]]:
-    """Return the rows of a routing table for a server as itself, see `cut_list`.
-
-    A tool that the config has renamed keeps that name. `uris` are all its URIs, where another
-    server is asked for some of them beside it; None for no such case. A name that is not portable
-    has "" for its portable name.
-    """
-    if uris is not None:
-        return dict.fromkeys(uris, ())
-    found: dict[str, tuple[str, ...]] = {}
-    for exposed, row in rows.items():
-        own = row[0] if row else exposed
-        if len(row) < 2:
-            found[own] = ()
-        else:
-            name = own if exposed == server + separator + own else exposed
-            found[name] = own, name if is_portable(name) else ""
-    return found
-
-
-def is_portable(name: str) -> bool:
-    """Whether clients that refuse a colon take a name as it is."""
-    return 0 < len(name) <= OWN_LIMIT and PORTABLE.issuperset(name)

@@ -13,16 +13,12 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.start.digest import data_digest, is_digest
 from mcpagg_runtime.start.greeting import (
-    OwnWords,
     cut_list,
     initialize_result,
     is_capable,
     list_result,
     negotiated_version,
-    newest_version,
-    own_rows,
     spelling_for,
     version_of,
 )
@@ -64,6 +60,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from mcpagg_runtime.plan.own import OwnWords
+
 # Longer lines are left to `run`, which does not copy them at each read.
 LONG = 1 << 16
 
@@ -82,8 +80,12 @@ class StaticAnswers:
         self.face = handover.face
         children, _ = scan(tables["children"], 0)
         self.children = {self.face: children[self.face]} if self.face else children
-        self.own = OwnWords(tables["snapshot"][self.face]["server"]) if self.face else None
+        self.own: OwnWords | None = None
         """What that server says of itself."""
+        if self.face:
+            from mcpagg_runtime.plan.own import OwnWords  # of a server as itself alone
+
+            self.own = OwnWords(tables["snapshot"][self.face]["server"])
         self.options, _ = scan(tables["options"], 0)
         self.lists, _ = scan(tables["lists"], 0)
         self.spelling = spelling_for(self.options["names"], None)
@@ -168,6 +170,8 @@ class StaticAnswers:
     def _initialize_result(self, asked: object) -> str:
         tables, own = self.tables, self.own
         if own is not None:
+            from mcpagg_runtime.plan.own import newest_version
+
             version = negotiated_version(asked, *map(newest_version, self.children.values()))
             return initialize_result(version, own.capabilities, own.info, own.instructions)
         version = negotiated_version(asked)
@@ -196,6 +200,8 @@ class StaticAnswers:
         face = self.face
         if not face:
             return routes
+        from mcpagg_runtime.plan.own import own_rows
+
         apart = scan(self.tables.get("own_uris", "{}"), 0)[0].get(face, {})
         rows = routes.get(face, {})
         return {face: own_rows(face, self.options["separator"], rows, apart.get(kind))}
@@ -221,8 +227,10 @@ def face_asked(words: list[str], tables: Mapping[str, Any]) -> str | None:
     It is `--as NAME`, or nothing, and may end in a digest; None if it is anything else, or the
     digest is not that of the tables.
     """
-    if words and is_digest(words[-1]):
-        if not data_digest(tables).startswith(words[-1]):
+    if words and words[-1].startswith("sha256:"):
+        from mcpagg_runtime.launch.digest import data_digest, is_digest  # for such an entry alone
+
+        if not is_digest(words[-1]) or not data_digest(tables).startswith(words[-1]):
             return None
         words = words[:-1]
     if not words:

@@ -55,17 +55,3 @@ def string_at(text: str, index: int) -> tuple[str, int]:
         ValueError: it is none.
     """
     return string_behind(text, index + 1, True)
-
-
-def text_of(value: Any) -> str:
-    """Return a JSON value as text, without spaces."""
-    if type(value) is dict:
-        return (
-            "{" + ",".join([f"{quote(key)}:{text_of(part)}" for key, part in value.items()]) + "}"
-        )
-    if type(value) is list:
-        return "[" + ",".join([text_of(part) for part in value]) + "]"
-    if type(value) is str:
-        return quote(value)
-    words = {None: "null", True: "true", False: "false"}
-    return words[value] if value is None or type(value) is bool else repr(value)

@@ -6,6 +6,7 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.launch.digest import data_digest
 from mcpagg_runtime.launch.launch import Launches
 from mcpagg_runtime.launch.nesting import with_identity
 from mcpagg_runtime.messages.printable import where
@@ -15,7 +16,6 @@ from mcpagg_runtime.processes.reasons import start_failure
 from mcpagg_runtime.processes.spawning import spawn
 from mcpagg_runtime.processes.threads import join, start_thread
 from mcpagg_runtime.servers.lifecycle import STARTING
-from mcpagg_runtime.start.digest import data_digest
 from mcpagg_runtime.start.embedded import SPARE
 
 if TYPE_CHECKING:
