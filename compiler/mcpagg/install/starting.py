@@ -23,7 +23,7 @@ from mcpagg_runtime.tool.desktop import entry_path, lookups
 _TELLS = "import sys; print(sys.executable if sys.version_info >= (3, 9) else '')"
 _SECONDS = 30.0
 
-WORKSPACE = frozenset({"vscode", "cursor", "roo"})
+WORKSPACE = frozenset({"vscode", "cursor"})
 """Clients that resolve `${workspaceFolder}` in the entries of a project."""
 
 FROM_A_TERMINAL = frozenset(
