@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from glob import escape
 from pathlib import Path
@@ -39,6 +39,7 @@ from mcpagg_runtime.messages.protocol import (
     SERVER_MARK,
     VERSION_KEY,
 )
+from mcpagg_runtime.plan.face import served
 from mcpagg_runtime.plan.plan import Plan
 from mcpagg_runtime.routing.core import Core
 from mcpagg_runtime.routing.router import Dispatch
@@ -88,6 +89,7 @@ def plan(  # noqa: PLR0913 - as many as a snapshot has parts
     profiles: Profiles | None = None,
     profile: str | None = None,
     overlays: Mapping[str, Mapping[str, Json]] | None = None,
+    asked: Sequence[str] = (),
     **options: Any,
 ) -> Plan:
     """Return what the compiler makes of servers {name: tools}, a tool by name or whole.
@@ -96,7 +98,8 @@ def plan(  # noqa: PLR0913 - as many as a snapshot has parts
     that have some. A server declares the lists that it has and `capabilities`, or what `declares`
     {server: capabilities} says of it; `facts` are {server: more of its ChildSnapshot}.
     `profiles` {name: {server: its tools}} are those to choose from, each also for the clients of
-    its name, and `profile` is the one chosen; `overlays` {server: {tool: patch}}.
+    its name, and `profile` is the one chosen; `overlays` {server: {tool: patch}}. `asked` are the
+    servers that are served alone.
     """
     lists = {"tools": servers, "prompts": prompts, "resources": resources}
     lists |= {"templates": templates, "skills": skills}
@@ -122,7 +125,7 @@ def plan(  # noqa: PLR0913 - as many as a snapshot has parts
         )
     )
     whole.version = "1"  # and not a digest of all that it is made of
-    return narrowed(whole, profile) if profile else whole
+    return served(narrowed(whole, profile) if profile else whole, asked)
 
 
 def _child(name: str, lists: Mapping[str, Iterable[str | Json]]) -> ChildSnapshot:

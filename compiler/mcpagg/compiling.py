@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,6 @@ from mcpagg.compilation import Compilation, Earlier, ProxyData
 from mcpagg.job import SILENT, Job, Listener
 from mcpagg.options import Source
 from mcpagg.passes.config import read_config
-from mcpagg.passes.config.reading import project_of
 from mcpagg.passes.config.selection import filtered
 from mcpagg.passes.emission.approval import approving
 from mcpagg.passes.emission.output import is_extension
@@ -30,7 +28,7 @@ from mcpagg.passes.emission.recorded import (
     renamed_servers,
 )
 from mcpagg.passes.environment.environment import check_environment, settle_folders
-from mcpagg.passes.environment.faces import original
+from mcpagg.passes.environment.faces import originals
 from mcpagg.passes.environment.nesting import check_nesting
 from mcpagg.passes.environment.pins import Pin, PinnedConfig, find_pins, write_pins
 from mcpagg.passes.environment.relocation import check_self_contained, launch_rows, with_transports
@@ -169,7 +167,6 @@ def read_spec(job: Job) -> ProxySpec:
         ConfigError: with every problem of the config.
     """
     source, options = job.source, job.options
-    project = project_of(source.folder, source.name, source.text)
     spec, warnings = read_config(
         source.text,
         source=source.name,
@@ -179,7 +176,7 @@ def read_spec(job: Job) -> ProxySpec:
         defines=options.defines,
         stdio_only=options.stdio_only,
         allow_secrets=options.allow_secrets,
-        original=partial(original, folder=project),
+        original=originals(source),
     )
     if options.profile:
         from mcpagg.passes.linking.profiles import check_chosen

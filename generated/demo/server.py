@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:8b3cca6289944e35db39ca7726d47dcf6cf8c4875aefbac0c7fa2eaf3cd578d5 (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
+#   runtime:  sha256:6743ed11f231012091dd04e03d946acaff24d360cab0bb9b40586b64dd7a9cee (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
 
 import sys
 
@@ -642,7 +642,7 @@ def main(tables, file):
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_8b3cca62.stdio.running import run
+    from _mcpagg_6743ed11.stdio.running import run
 
     run(tables, file, handover)
 
@@ -728,8 +728,8 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_8b3cca62.plan.plan import Plan
-    from _mcpagg_8b3cca62.tool.aggregator import aggregator_of
+    from _mcpagg_6743ed11.plan.plan import Plan
+    from _mcpagg_6743ed11.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -916,6 +916,9 @@ from ..start.greeting import (
 from ..start.values import quote
 LONGEST_ENVELOPE = 1 << 12
 
+def _lost(message):
+ pass
+
 class Client:
  is_modern = False
  era = LEGACY
@@ -935,12 +938,12 @@ class Client:
  extra = {}
  latest = {}
  asked = 0
+ deliver = staticmethod(_lost)
  def __init__(self, names):
   self.names = names
   self.connection = self
   self.party = self
   self.watched = {}
-  self.deliver = _lost
  @property
  def spelling(self):
   return spelling_for(self.names, self.name)
@@ -973,9 +976,6 @@ class Client:
  def relayed(self):
   extensions = {"extensions": self.extensions} if self.extensions else {}
   return obj({**self.capabilities, **extensions})
-
-def _lost(message):
- pass
 
 class ModernRequest(Client):
  is_modern = True
@@ -4495,7 +4495,7 @@ def _introduction(said):
 """,
     "modern.client": r"""
 from ..clients.client import ModernRequest
-from ..messages.jsontext import Json, obj
+from ..messages.jsontext import Json, obj, rivals
 from ..messages.message import Message, error, failure, is_id, result
 from ..messages.protocol import (
  CANCELLED,
@@ -4518,80 +4518,70 @@ from ..servers.calls import tool_not_found, tool_of_nobody
 from ..start.values import quote
 UNCACHED = {"ttlMs": "0", "cacheScope": '"private"'}
 _OURS = ("resultType", "inputRequests", "requestState", "_meta", *UNCACHED)
-_FOLDED = frozenset(map(str.casefold, _OURS))
 
-class PendingCall:
- def __init__(self, edge, asking):
-  self.request = asking
+class PendingCall(ModernRequest):
+ def __init__(self, edge, client, message):
+  super().__init__(client, message)
   self.router = edge.router
   self._edge = edge
   self._input = None
  @property
  def is_known(self):
-  return self.request in self.router.clients
+  return self in self.router.clients
  @property
  def is_open(self):
-  return self.request in self._edge.calls
+  return self in self._edge.calls
  @property
  def input(self):
   self._input = self._input or RequiredInput(self, self._edge.suspended)
   return self._input
- def start(self):
-  asking, message = self.request, self.request.message
-  asking.deliver = self.deliver
-  if "requestState" in message.params and self._edge.suspended.is_ours(message):
-   params = message.json("params").edited(("requestState", "inputResponses"))
-   message = message.changed({"params": params.text})
-  self.router.begin(asking, message)
  def suspend(self):
-  self._edge.calls.pop(self.request, None)
+  self._edge.calls.pop(self, None)
  def cancel(self, params):
-  self.router.withdraw(self.request, params)
+  self.router.withdraw(self, params)
   self.end()
  def end(self):
   if self.is_known:
-   self.router.disconnect(self.request)
-  if self.request.identifier:
-   self.request.release()
+   self.router.disconnect(self)
+  if self.identifier:
+   self.release()
  def _finish(self):
-  self.router.end(self.request)
+  self.router.end(self)
  def deliver(self, message):
-  asking = self.request
   if message.method is None:
    self._ended(message)
   elif message.id_text:
    self.input.ask(message)
   elif message.method == CANCELLED:
    self.input.asked.pop(message.params["requestId"], None)
-  elif not asking.identifier:
+  elif not self.identifier:
    pass
-  elif message.method == PROGRESS or (message.method == LOG_MESSAGE and asking.level):
-   asking.connection.deliver(message)
+  elif message.method == PROGRESS or (message.method == LOG_MESSAGE and self.level):
+   self.connection.deliver(message)
  def _ended(self, message):
-  asking = self.request
-  if not asking.identifier:
+  if not self.identifier:
    self.input.outcome = message
    return
-  self._edge.calls.pop(asking, None)
-  if asking.asked or asking.party is asking:
+  self._edge.calls.pop(self, None)
+  if self.asked or self.party is self:
    self.router.effects.later(self._finish)
   else:
-   self.router.end(asking)
+   self.router.end(self)
   said = message.members.get("result")
   if message.is_error:
    self._failed(message)
   elif said is None or type(said.value) is not dict:
    refusal = error(INTERNAL_ERROR, "The server answered with what is no result")
-   asking.connection.deliver(failure(asking.identifier, refusal))
+   self.connection.deliver(failure(self.identifier, refusal))
   else:
-   answer = completed(said, self._edge.info, asking.message.method or "")
-   is_same = answer is said and message.id_text == asking.identifier
-   asking.connection.deliver(message if is_same else result(asking.identifier, answer))
-  if asking.identifier:
-   asking.release()
+   answer = completed(said, self._edge.info, self.message.method or "")
+   is_same = answer is said and message.id_text == self.identifier
+   self.connection.deliver(message if is_same else result(self.identifier, answer))
+  if self.identifier:
+   self.release()
  def _failed(self, message):
   code, text = message.code, message.raw("error")
-  method, params = self.request.message.method or "", self.request.message.params
+  method, params = self.message.method or "", self.message.params
   if code == URL_ELICITATION_REQUIRED and self.input.ask_visits(message):
    return
   if code == URL_ELICITATION_REQUIRED:
@@ -4604,7 +4594,7 @@ class PendingCall:
    name = params["name"]
    is_unknown = text in (tool_not_found(name), tool_of_nobody(name))
    text = error(INVALID_PARAMS, f"Unknown tool: {name}") if is_unknown else text
-  self.request.connection.deliver(failure(self.request.identifier, text))
+  self.connection.deliver(failure(self.identifier, text))
 
 class ModernClients:
  def __init__(self, router, mint):
@@ -4624,7 +4614,7 @@ class ModernClients:
   if not message.is_enveloped:
    return False
   first = client.starter is None
-  asking = ModernRequest(client, message)
+  asking = PendingCall(self, client, message)
   answer = None
   if asking.fault or not METHODS.get(message.method or "", OTHER).modern:
    answer = self.router.answers.answer_modern(asking)
@@ -4652,9 +4642,13 @@ class ModernClients:
    self._refuse(asking)
   else:
    self.start(asking)
- def start(self, asking):
-  self.calls[asking] = call = PendingCall(self, asking)
-  call.start()
+ def start(self, call):
+  message = call.message
+  if "requestState" in message.params and self.suspended.is_ours(message):
+   params = message.json("params").edited(("requestState", "inputResponses"))
+   message = message.changed({"params": params.text})
+  self.calls[call] = call
+  self.router.begin(call, message)
  def _listen(self, asking):
   wanted = subscription(asking, self.router)
   if wanted is not None:
@@ -4666,7 +4660,7 @@ class ModernClients:
    self._refuse(retry)
    return
   if required.call.is_known:
-   self.calls[required.call.request] = required.call
+   self.calls[required.call] = required.call
   if not required.resume(retry):
    self.start(retry)
  def _refuse(self, asking):
@@ -4734,8 +4728,7 @@ def completed(said, info, method):
   add["_meta"] = obj({SERVER_KEY: info})
  elif SERVER_KEY not in meta:
   add["_meta"] = Json(said.part("_meta")).owned({SERVER_KEY: info}).text
- others = [name for name in value if name not in _OURS and name.casefold() in _FOLDED]
- return said.owned(add, _OURS) if add or others else said
+ return said.owned(add, _OURS) if add or rivals(value, _OURS) else said
 """,
     "modern.retries": r"""
 from ..lists.values import same
@@ -4759,19 +4752,19 @@ class RequiredInput:
   self.outcome = None
  def ask(self, message):
   number, call = message.number, self.call
-  if not _may_be_asked(call.request):
+  if not _may_be_asked(call):
    refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
    refused = failure(str(number), refusal)
-   call.router.effects.later(lambda: call.router.reply(call.request, refused))
+   call.router.effects.later(lambda: call.router.reply(call, refused))
    return
-  if call.request.identifier and not self.asked:
+  if call.identifier and not self.asked:
    call.router.effects.later(self._suspend_if_asked)
   self.asked[number] = message.method or "", _modern_params(message.params_text)
  def _suspend_if_asked(self):
   if self.asked and self.call.is_open:
    self._suspend()
  def ask_visits(self, message):
-  asking, router = self.call.request, self.call.router
+  asking, router = self.call, self.call.router
   if not _may_be_asked(asking) or not _visits_urls(asking):
    return False
   server, speakers = router.names.server_of(asking.message), router.clients.speakers
@@ -4784,7 +4777,7 @@ class RequiredInput:
    self._suspend()
   return bool(self.asked)
  def _suspend(self):
-  asking = self.call.request
+  call = self.call
   self.state, self.deadline = self._suspended.add(self)
   asked = {
    str(number): obj(method=quote(method), params=params)
@@ -4794,22 +4787,22 @@ class RequiredInput:
    resultType='"input_required"',
    requestState=quote(self.state),
    inputRequests=obj(asked),
-   _meta=self.call.router.plan.signature,
+   _meta=call.router.plan.signature,
   )
-  identifier, asking.identifier = asking.identifier, ""
-  asking.connection.deliver(result(identifier, text))
+  identifier, call.identifier = call.identifier, ""
+  call.connection.deliver(result(identifier, text))
  def is_met_by(self, retry):
   own = ("_meta", "requestState", "inputResponses")
-  call = self.call.request.message
+  call = self.call.message
   first, second = ({n: v for n, v in m.params.items() if n not in own} for m in (call, retry))
   return call.method == retry.method and same(first, second)
  def resume(self, retry):
   call, router = self.call, self.call.router
-  call.request.resume(retry.connection, retry.message)
+  call.resume(retry.connection, retry.message)
   for number, text in self._answers():
    del self.asked[number]
    if call.is_known:
-    router.reply(call.request, result(str(number), text))
+    router.reply(call, result(str(number), text))
   if self.outcome is not None:
    self.asked = {}
    outcome, self.outcome = self.outcome, None
@@ -4823,13 +4816,13 @@ class RequiredInput:
  def _refuse_undeclared(self):
   call = self.call
   for number, (method, params) in [*self.asked.items()]:
-   refusal = inability(call.request, request(number, method, params))
+   refusal = inability(call, request(number, method, params))
    if refusal:
     del self.asked[number]
     if call.is_known:
-     call.router.reply(call.request, failure(str(number), refusal))
+     call.router.reply(call, failure(str(number), refusal))
  def _answers(self):
-  params = self.call.request.message.json("params")
+  params = self.call.message.json("params")
   given = params.value.get("inputResponses")
   if type(given) is not dict:
    return []
@@ -7196,9 +7189,14 @@ class LateCalls:
  def ended(self, number):
   self._late.pop(number, None)
  def expire(self, now):
-  self._late = {number: late for number, late in self._late.items() if late[1] > now}
-  for _, until in self._late.values():
-   self._effects.arm(until)
+  gone = []
+  for number, (_, until) in self._late.items():
+   if until > now:
+    self._effects.arm(until)
+    break
+   gone.append(number)
+  for number in gone:
+   del self._late[number]
 """,
     "servers.calls": r"""
 from ..clients.client import ModernRequest, extra_of
@@ -7381,8 +7379,12 @@ class CallQueue:
     return
    self._lifecycle.want(call.client)
    self._effects.starts_due = True
-  self._waiting.append(call)
-  self.flush()
+   self._waiting.append(call)
+  elif self._guarded:
+   self._waiting.append(call)
+   self.flush()
+  else:
+   self._send([call])
  def submit_unknown(self, call):
   self._unknown.append(call)
   self._lifecycle.want(call.client)
@@ -7408,7 +7410,10 @@ class CallQueue:
   if not self._waiting:
    return
   waiting, self._waiting = self._waiting, []
-  for call in waiting:
+  self._send(waiting)
+ def _send(self, calls):
+  requests = self._requests
+  for call in calls:
    if self._guarded and self._is_withheld(call):
     continue
    if self._lifecycle.era == MODERN or not requests.holds_back(call):
@@ -10919,7 +10924,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_8b3cca62", RUNTIME, globals())
+embed("_mcpagg_6743ed11", RUNTIME, globals())
 
 PLAN = {
     "name": "mcp",

@@ -101,6 +101,7 @@ def test_what_is_printed_starts_from_a_desktop(
     assert ("move the entries that are there to another file" in out) is is_own
     found = out[out.index("For ") :] if client else out[out.index("For Claude") :]
     found = found[found.index(beginning.partition("{")[0]) :].partition("\n  with ")[0]
+    found = found.partition("\nOr each server as itself")[0]
     beginning = beginning.format(home / other[0] if other else config)
     assert found.startswith(beginning)
     pasted = found.removeprefix(beginning)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 import stat
@@ -147,6 +148,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr("mcpagg.install.running._programs", lambda platform: iter(()))
     monkeypatch.chdir(folder / "work")
     return folder
 
@@ -187,22 +189,33 @@ async def _lists(
         return found
 
 
+def lists_of(servers: Mapping[str, ServerSpec], cwd: Path) -> dict[str, dict[str, Any]]:
+    """Return what an SDK's client lists of servers that it starts as entries say."""
+
+    async def all_at_once() -> list[dict[str, Any]]:
+        return await asyncio.gather(*(each(server) for server in servers.values()))
+
+    async def each(server: ServerSpec) -> dict[str, Any]:
+        args = [resolve(word, {"workspaceFolder": str(cwd)}.get) for word in server.args]
+        return await _lists(server.command, args, server.env, cwd)
+
+    return dict(zip(servers, asyncio.run(all_at_once()), strict=True))
+
+
 def lists(server: ServerSpec, cwd: Path) -> dict[str, Any]:
-    """Return what an SDK's client lists of a server that it starts as an entry says."""
-    fill = {"workspaceFolder": str(cwd)}
-    args = [resolve(word, fill.get) for word in server.args]
-    return asyncio.run(_lists(server.command, args, server.env, cwd))
+    return lists_of({"": server}, cwd)[""]
 
 
 @cache
 def alone() -> dict[str, dict[str, Any]]:
     """Return the lists of both servers without anything between."""
-    words = {"notes": NOTES, "search": SEARCH}
-    here = Path.cwd()
-    return {
-        name: asyncio.run(_lists(STUB[0], [*STUB_ARGS, text], {}, here))
-        for name, text in words.items()
-    }
+    return lists_of(
+        {
+            name: ServerSpec(name=name, path="", command=STUB[0], args=(*STUB_ARGS, text))
+            for name, text in (("notes", NOTES), ("search", SEARCH))
+        },
+        Path.cwd(),
+    )
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -221,8 +234,7 @@ def test_each_entry_is_the_server_that_it_was_and_the_file_is_put_back_byte_for_
     assert {name: server.args[2:4] for name, server in faces.items()} == {
         name: ("--as", name) for name in ("notes", "search")
     }
-    for name in ("notes", "search"):
-        assert lists(faces[name], home) == alone()[name]
+    assert lists_of(faces, home) == alone()
     for secret in (TOKEN, KEY):
         assert installed.count(secret.encode()) == 1
         assert secret not in shown
@@ -435,9 +447,23 @@ def test_well_known_variables_that_no_server_gets_any_more_are_named(
     assert "no server gets these variables any more: KUBECONFIG;" in said
 
 
-def test_nothing_is_written_without_a_yes(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+class Typed(io.StringIO):
+    """A terminal at which somebody types."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_nothing_is_written_without_a_yes(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     config = desktop(home, a=stub_entry())
     before = config.read_bytes()
+    monkeypatch.setattr(sys, "stdin", Typed("n\n"))
+    assert main(["--from", "claude-desktop", "--install"]) == 1
+    said = capsys.readouterr()
+    assert (said.out[-20:], said.err[-15:]) == ("nothing was changed\n", "Install? [y/N] ")
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
     assert main(["--from", "claude-desktop", "--install"]) == 2
     assert "pass --yes" in capsys.readouterr().err
     assert config.read_bytes() == before
@@ -532,6 +558,11 @@ def test_what_was_not_written_by_an_installation_is_not_overwritten(
     source = put(home / "x.source.json", "{}")
     assert installs("claude-desktop", "-o", str(home / "x.py")) == 2
     assert "was not written by --install" in capsys.readouterr().err
+    assert installs("claude-desktop", "-o", str(home / "y.py")) == 0
+    put(home / ".cursor/mcp.json", json.dumps({"mcpServers": {"b": stub_entry()}}))
+    capsys.readouterr()
+    assert installs("cursor", "-o", str(home / "y.py")) == 2
+    assert "claude_desktop_config.json start; choose another FILE" in capsys.readouterr().err
     assert (own.read_text(), source.read_text()) == ("print(1)\n", "{}")
 
 

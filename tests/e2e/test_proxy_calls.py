@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from proxies import compiled, posix, served
+from structure import a_call
 from wire import STUB, Wire, call, received, start_call, stub_entry, text, tool_names, tools
 
 from mcpagg_runtime.plan.names import portable_names
@@ -307,3 +308,14 @@ def test_bytes_that_are_no_utf8_get_one_error(wire: Wire) -> None:
 def test_blank_lines_boms_and_carriage_returns_are_passed_over(wire: Wire) -> None:
     wire.write(b' \r\n\xef\xbb\xbf{"jsonrpc":"2.0","id":"b","method":"ping"}\r\n\n')
     assert wire.response("b")["result"] == {}
+
+
+@posix("counts what is run by a profiler that ends with the process")
+@pytest.mark.parametrize("modern_client", [False, True])
+@pytest.mark.parametrize("modern_child", [False, True])
+def test_a_call_touches_few_modules_and_functions(
+    *, modern_client: bool, modern_child: bool
+) -> None:
+    touched = a_call(modern_client=modern_client, modern_child=modern_child)
+    assert 10 <= touched["modules"] <= 16
+    assert touched["functions"] <= 160

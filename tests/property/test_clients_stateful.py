@@ -724,7 +724,8 @@ class ClientsMachine(RuleBasedStateMachine):
             assert not [one for one in unsent if one in self.calls and not one.number]
 
     def _is_to_be_sent(self, one: Call) -> bool:
-        return one.state == "open" and not (one.number or one.said or self.open_of(one))
+        is_over = bool(one.said or one.doom)
+        return one.state == "open" and not (one.number or is_over or self.open_of(one))
 
     def _wait(self, seconds: float) -> None:
         self.world.wait(seconds)

@@ -255,6 +255,8 @@ def test_a_batch_is_answered_by_a_batch_where_the_revision_has_them() -> None:
         old = await site.session(protocolVersion="2025-03-26")
         answer = site.post(batch, old, mcp_protocol_version="2025-03-26")
         assert await answer.json() == [result(1, {}), result(2, {})]
+        twice = [request(1, "ping"), request(1, "ping")]
+        assert await site.post(twice, old, mcp_protocol_version="2025-03-26").status() == 400
         new = await site.session()
         assert await site.post(batch, new).status() == 400
         assert await site.post([request(1, "initialize")], "").status() == 400

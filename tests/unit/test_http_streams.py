@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -47,9 +48,9 @@ def attended(site: Site) -> list[bool]:
     return [one.attended for one in site["db"].calls.all()]
 
 
-async def cancel(site: Site, session: str, number: int, path: str = "/mcp") -> None:
+async def cancel(site: Site, session: str, identifier: Any, path: str = "/mcp") -> None:
     """Cancel a call."""
-    cancelled = notification("notifications/cancelled", {"requestId": number})
+    cancelled = notification("notifications/cancelled", {"requestId": identifier})
     assert await site.post(cancelled, session, path).status() == 202
 
 
@@ -319,6 +320,35 @@ def test_a_cancellation_that_overtakes_its_call_counts() -> None:
         assert await second.events() == [result(2, FETCHED)]
 
     run(SERVERS, scenario, patience=0)
+
+
+def test_a_cancellation_that_overtook_one_call_cancels_no_other() -> None:
+    async def scenario(site: Site) -> None:
+        session = await site.session()
+        await cancel(site, session, "1")
+        other = site.post(call(1, "db:query"), session)
+        await site.post(call("1", "db:query"), session).json()
+        again = site.post(call("1", "db:query"), session)
+        await site.rest()
+        db = site.up("db")
+        assert len(site.asked(db)) == 2
+        assert other.is_open
+        assert again.is_open
+
+    run(SERVERS, scenario)
+
+
+def test_a_call_is_cancelled_however_its_id_is_written() -> None:
+    async def scenario(site: Site) -> None:
+        session = await site.session()
+        written = json.dumps(call("1", "db:query")).replace('"1"', '"\\u0031"').encode()
+        answer = site.post(written, session)
+        await site.rest()
+        await cancel(site, session, "1")
+        assert (await answer.json())["error"]["message"] == "The request was cancelled"
+        assert not site.core.owes(site.sessions.find(session).client)
+
+    run(SERVERS, scenario)
 
 
 def test_a_cancelled_call_whose_connection_broke_is_no_longer_kept_waiting() -> None:

@@ -161,7 +161,7 @@ def test_a_literal_credential_becomes_a_variable(
     entry = {**({} if "url" in fields else {"command": "x"}), **fields}
     text = json.dumps({"mcpServers": {"github": entry}}).encode()
     [server] = read_config(text, source="m.json", folder=Path("/p"), allow_secrets=True)[0].servers
-    clean, [moved] = without_literals(server, expands=True, taken={})
+    clean, [moved] = without_literals(server, expands=True)
     assert moved.variable == name
     assert moved.written in str(fields)
     texts = [f"{place}: {text}" for place, text in _texts(clean)]
@@ -186,7 +186,7 @@ def test_what_stands_in_env_keeps_its_name_and_a_reference_stays_one() -> None:
         name="a", path="a", command="x", env={"MY_TOKEN": KEY, "B": "${OTHER}", "C": "plain"}
     )
     for expands, other in ((True, "${B}"), (False, "${OTHER}")):
-        clean, moved = without_literals(server, expands, {})
+        clean, moved = without_literals(server, expands)
         assert clean.env == {"MY_TOKEN": "${MY_TOKEN}", "B": other, "C": "plain"}
         assert moved == ()
 
@@ -260,7 +260,7 @@ def test_a_credential_with_escapes_is_left_to_the_user() -> None:
     [server] = read_config(text.encode(), source="m.json", folder=Path("/"), allow_secrets=True)[
         0
     ].servers
-    _, moved = without_literals(server, expands=True, taken={})
+    _, moved = without_literals(server, expands=True)
     fields = Fields(found.value, dialect, FORMS["cursor"])
     with pytest.raises(Uneditable, match="escapes"):
         holes(config.entry(found.keys), fields, [], moved)

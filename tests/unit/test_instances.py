@@ -9,17 +9,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from core import World, call, enveloped, failure, notification, request, result
+from core import World, call, cancelled, enveloped, failure, notification, request, result
 
 from mcpagg_runtime.clients.client import Client
 from mcpagg_runtime.messages.jsontext import obj
 from mcpagg_runtime.messages.message import request as composed
 from mcpagg_runtime.servers import instances as module
 from mcpagg_runtime.servers.attribution import ALONE_SECONDS, LATE_SECONDS
+from mcpagg_runtime.servers.calls import Call
 from mcpagg_runtime.servers.child import LOST_LOG, NOT_KNOWN, Child
 from mcpagg_runtime.servers.instances import NOT_SHARED, SPARE_SECONDS
 from mcpagg_runtime.servers.lifecycle import STARTING
 from mcpagg_runtime.servers.open_requests import ANSWER_SECONDS
+from mcpagg_runtime.servers.server_requests import ServerRequests
 
 ASK = {"mode": "form", "message": "Which?"}
 ABLE: dict[str, Any] = {"elicitation": {}}
@@ -477,6 +479,42 @@ def test_a_flood_of_questions_is_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
     too_many = failure(5, -32603, "Too many requests are open")
     assert shared.world.received(shared.main) == [too_many]
     shared.answer(shared.main, number)
+
+
+def test_calls_that_were_taken_back_are_forgotten_each_in_its_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shared = Shared()
+    for number in range(100):
+        shared.world.say(shared.first, call(number, "a:t"), cancelled(number))
+    late, armed = shared.main.requests.late, list[float]()
+    monkeypatch.setattr(shared.world.core.effects, "arm", armed.append)
+    late.expire(shared.world.now)
+    assert armed == [shared.world.now + LATE_SECONDS]  # of 100, the soonest alone is looked at
+    late.expire(shared.world.now + LATE_SECONDS)
+    assert (len(armed), late.parties()) == (1, set())
+
+
+def test_a_call_that_comes_has_not_all_that_wait_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shared = Shared()
+    shared.sent(shared.first)  # for a moment it is alone
+    tried: list[object] = []
+    holds_back = ServerRequests.holds_back
+
+    def noted(requests: ServerRequests, call: Call) -> bool:
+        tried.append(call)
+        return holds_back(requests, call)
+
+    monkeypatch.setattr(ServerRequests, "holds_back", noted)
+    other = shared.client()
+    for number in range(100):
+        shared.world.say(other, call(number, "a:t"))
+    assert shared.got(shared.main) == []
+    assert len(tried) == 100
+    shared.world.wait(ALONE_SECONDS)
+    assert len(shared.got(shared.main)) == 100
 
 
 def test_of_what_clients_make_up_no_first_call_is_remembered() -> None:

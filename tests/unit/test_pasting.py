@@ -11,7 +11,15 @@ import pytest
 from compilations import compilation, tool
 
 from mcpagg.clients import PLACES, users_place
-from mcpagg.command.pasting import FORMS, TO_FILL, Start, for_extension, start_of, to_paste
+from mcpagg.command.pasting import (
+    FORMS,
+    TO_FILL,
+    Start,
+    faces_to_paste,
+    for_extension,
+    start_of,
+    to_paste,
+)
 from mcpagg.passes.config import read_config
 from mcpagg.passes.config.dialects import DIALECTS
 from mcpagg.spec import ServerSpec
@@ -65,6 +73,23 @@ def test_what_is_printed_is_read_as_a_config_of_that_client(
     needs = {name: f"<{name}>" if known else TO_FILL for name in ("SOME_TOKEN", "OTHER")}
     assert values == {**needs, "PATH": PATH}
     assert ("with the value of OTHER, SOME_TOKEN in place" in str(lines)) is not bool(known)
+
+
+@pytest.mark.parametrize("client", PLACES)
+def test_each_server_can_be_pasted_as_an_entry_of_its_own(client: str, tmp_path: Path) -> None:
+    starts = [start(tmp_path)._replace(name=name) for name in ("one", "two")]
+    first, *lines = faces_to_paste(starts, client, "sha256:00ff")
+    assert f"mcpagg-compile --from {client} --install" in first
+    assert TOKEN not in str(lines)
+    file = tmp_path / users_place(client, tmp_path, {}, "linux")
+    size = len(lines) // 2
+    for name, written in zip(("one", "two"), (lines[:size], lines[size:]), strict=True):
+        text = "\n".join(line.removeprefix("  ") for line in written)
+        if client == "claude-code":
+            text = json.dumps({"mcpServers": {name: json.loads(shlex.split(text)[-1])}})
+        [server] = read_config(text.encode(), source=str(file), folder=file.parent)[0].servers
+        assert server.name == name
+        assert server.args == ("-I", str(tmp_path / "server.py"), "--as", name, "sha256:00ff")
 
 
 def test_what_the_shell_sets_is_advised_on_where_there_is_an_env_to_edit(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from mcpagg.install.editing import Config
 from mcpagg.install.installing import Installation, plans_of, prepare, write_all
 from mcpagg.install.places import find_scopes
 from mcpagg.install.planning import Plan, Reading
-from mcpagg.install.starting import form_of
+from mcpagg.install.starting import WORKSPACE, form_of
 from mcpagg.install.uninstalling import Removal, removal_of, remove
 from mcpagg.install.writing import backup_of
 from mcpagg.options import PROGRAM
@@ -25,6 +25,7 @@ from mcpagg.problems import ConfigError, Problem, count
 from mcpagg.review.lint import shortened
 
 _TEAM = "it belongs to the repository {}, and so to everybody who works there"
+_ABSOLUTE = "{} resolves no path from the project: the entries have one of this machine alone"
 _NO_TERMINAL = "--yes is needed where nobody can be asked"
 
 
@@ -147,6 +148,8 @@ def _change_lines(installation: Installation) -> Iterator[Line]:
     same = len(plan.chosen) - len(installation.changes) - len(installation.argvs)
     if same:
         yield Line(f"  {count(same, 'server')} installed already, as it is now")
+    if scope.root is not None and scope.client not in WORKSPACE:
+        yield Line(f"  {_ABSOLUTE.format(form_of(scope).shown)}")
     yield Line(f"  FILE: {plan.file}, compiled from {plan.source.name} beside it")
     if installation.changes:
         yield Line(f"  the config as it is now: {backup_of(scope).name} beside it")

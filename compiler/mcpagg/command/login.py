@@ -30,6 +30,7 @@ from pydantic import AnyUrl
 from mcpagg.options import Source
 from mcpagg.passes.config import read_config
 from mcpagg.passes.environment.environment import check_environment
+from mcpagg.passes.environment.faces import originals
 from mcpagg.problems import ChildFault, ConfigError, EnvironmentFault, Problem
 from mcpagg.spec import OAuth, ServerSpec
 from mcpagg_runtime.launch.launch import Launch
@@ -91,6 +92,7 @@ def _resolved_server(
         only=(name,),
         defines=source.options.defines,
         allow_secrets=True,  # nothing of it is written
+        original=originals(source),
     )
     ready, _ = check_environment(spec, environ)
     (server,) = ready.servers

@@ -17,7 +17,7 @@ from mcpagg.install import starting
 from mcpagg.install.compiling import check_plan, compile_plan
 from mcpagg.install.editing import Config, Entry
 from mcpagg.install.entries import Started, holes
-from mcpagg.install.places import data_folder, file_for, find_scopes, source_for
+from mcpagg.install.places import Scope, data_folder, file_for, find_scopes, source_for
 from mcpagg.install.planning import Chosen, Plan, Reading, plan_of
 from mcpagg.install.record import (
     Installed,
@@ -104,7 +104,7 @@ def plans_of(run: Run, environ: Mapping[str, str]) -> list[Plan]:
     plans = []
     for reading in full:
         file = file_for(reading.scope, run.output, environ, sys.platform)
-        _check_file(file, environ)
+        _check_file(file, reading.scope, environ)
         options = run.options
         plan = plan_of(reading, file, environ, options.only, options.skip, options.defines)
         if plan.chosen and (writer := writer_of(reading.scope, environ, sys.platform)):
@@ -131,8 +131,8 @@ def _check_choice(readings: Sequence[Reading], options: Options) -> None:
         raise ConfigError(str(readings[0].scope.file), problems)
 
 
-def _check_file(file: Path, environ: Mapping[str, str]) -> None:
-    """Refuse a FILE, and a source beside it, that we did not write."""
+def _check_file(file: Path, scope: Scope, environ: Mapping[str, str]) -> None:
+    """Refuse a FILE, and a source beside it, that we did not write, or did for another config."""
     check_name(file)
     if file.parent.exists() or not file.is_relative_to(data_folder(environ, sys.platform)):
         check_target(file)
@@ -140,6 +140,10 @@ def _check_file(file: Path, environ: Mapping[str, str]) -> None:
     if source.exists() and not (is_emitted(file) and source_of(file) == source):
         what = "is there already, and was not written by --install"
         raise ConfigError(str(source), [Problem("", what, "choose another FILE, or remove it")])
+    for (config, keys), entries in read_record(file).entries.items():
+        if entries and (config, keys) != (str(scope.target), scope.keys):
+            what = f"is what entries of {config} start"
+            raise ConfigError(str(file), [Problem("", what, "choose another FILE for this one")])
 
 
 def prepare(
@@ -243,12 +247,11 @@ def write_all(installation: Installation, now: Config) -> Config:
         write(plan.file, result.text.encode("utf-8"), EXECUTABLE)
         write(plan.source, result.job.source.text, PRIVATE if is_own else READABLE)
         write(record_for(plan.file), installation.record.data(), PRIVATE if is_own else READABLE)
-        if installation.changes:
-            if not (
-                backup_of(plan.scope).exists() and any(one.face for one in plan.chosen.values())
-            ):
-                write_backup(plan.scope, plan.config)
-            new = now.replaced(installation.texts)
-            write_config(plan.scope, now, new)
-            return new
-    return now
+        if not installation.changes:
+            return now
+        is_first = not any(chosen.face for chosen in plan.chosen.values())
+        if is_first or not backup_of(plan.scope).exists():
+            write_backup(plan.scope, plan.config)
+        new = now.replaced(installation.texts)
+        write_config(plan.scope, now, new)
+    return new

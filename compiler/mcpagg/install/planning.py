@@ -227,7 +227,7 @@ def _choose(
     found = original(written, scope.folder)
     try:
         _check(entry, found, scope)
-        clean, moved = without_literals(found, bool(fields.form.reference), {})
+        clean, moved = without_literals(found, expands=bool(fields.form.reference))
         given = {one.variable: one.written for one in moved}
         env, passed, unset = starting.needs(members_of(entry.value), clean, fields.form, given)
         path = starting.path_for(scope, found, environ)

@@ -5,7 +5,6 @@ What is compiled has references in their place; the values stay in the one file 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -29,42 +28,48 @@ class Moved(NamedTuple):
     location: Location
 
 
-def without_literals(
-    server: ServerSpec, expands: bool, taken: Mapping[str, str]
-) -> tuple[ServerSpec, tuple[Moved, ...]]:
+def without_literals(server: ServerSpec, expands: bool) -> tuple[ServerSpec, tuple[Moved, ...]]:
     """Return a server with references in place of its credentials, and what moves for that.
 
     What stands in its `env` has its name there, and does not move. So do, if its client `expands`
-    them, references there. `taken` are variables that have a value already.
+    them, references there.
 
     Raises:
         ValueError: a credential has no place from which it could be moved.
     """
-    env = dict(server.env)
     credentials = [one.location for one in find_credentials(server) if not one.placeholder]
-    for name, text in server.env.items():
-        if Location("env", name) in credentials or (expands and any(references(text))):
-            env[name] = f"${{{name}}}"
+    env = {
+        name: (
+            f"${{{name}}}"
+            if Location("env", name) in credentials or (expands and any(references(text)))
+            else text
+        )
+        for name, text in server.env.items()
+    }
+    args, headers, plain = [*server.args], {**server.headers}, {}
     moved: list[Moved] = []
-    fields: dict[str, object] = {"env": env}
-    for location in credentials:
-        if location.field == "env":
-            continue
+    for location in (one for one in credentials if one.field != "env"):
         text, name = _text_at(server, location)
-        used = {*taken, *env, *(one.variable for one in moved)}
+        used = {*env, *(one.variable for one in moved)}
         new, variable, value = _moved(server.name, location, text, name, used)
         moved.append(Moved(variable, value, location))
-        if location.field == "args":
-            args = list(fields.get("args", server.args))  # type: ignore[call-overload]
+        if isinstance(location.key, int):
             args[location.key] = new
-            fields["args"] = tuple(args)
         elif location.field == "headers":
-            fields["headers"] = {**(fields.get("headers") or server.headers), location.key: new}  # type: ignore[dict-item]
-        elif location.field in ("url", "command", "cwd", "env_file"):
-            fields[location.field] = new
+            headers[str(location.key)] = new
         else:
-            raise ValueError(f"`{location}` holds a credential that cannot be moved")
-    return replace(server, **fields), tuple(moved)  # type: ignore[arg-type]
+            plain[location.field] = new
+    clean = replace(
+        server,
+        env=env,
+        args=tuple(args),
+        headers=headers,
+        command=plain.get("command", server.command),
+        cwd=plain.get("cwd", server.cwd),
+        env_file=plain.get("env_file", server.env_file),
+        url=plain.get("url", server.url),
+    )
+    return clean, tuple(moved)
 
 
 def _text_at(server: ServerSpec, location: Location) -> tuple[str, str]:

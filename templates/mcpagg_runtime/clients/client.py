@@ -49,6 +49,10 @@ if TYPE_CHECKING:
 LONGEST_ENVELOPE = 1 << 12
 
 
+def _lost(message: Message) -> None:
+    """Take a message for a client that is not connected."""
+
+
 class Client:
     """One client: who it is, and what it can do."""
 
@@ -87,6 +91,8 @@ class Client:
     """What was read of the `_meta` of the last modern request over the connection."""
     asked = 0
     """How many requests it was sent: their ids count from 1."""
+    deliver: Callable[[Message], None] = staticmethod(_lost)
+    """Takes what the core says to it."""
 
     def __init__(self, names: str) -> None:
         self.names = names
@@ -97,8 +103,6 @@ class Client:
         """Whom a server means that asks something in a call: whoever has the connection."""
         self.watched: dict[str, tuple[str, str]] = {}
         """{URI of a resource: (the server that has agreed to tell of it, its own URI)}."""
-        self.deliver: Callable[[Message], None] = _lost
-        """Takes what the core says to it."""
 
     @property
     def spelling(self) -> str:
@@ -147,10 +151,6 @@ class Client:
         """Return what it can do, as a handshake with a server states it, as JSON text."""
         extensions = {"extensions": self.extensions} if self.extensions else {}
         return obj({**self.capabilities, **extensions})
-
-
-def _lost(message: Message) -> None:
-    """Take a message for a client that is not connected."""
 
 
 class ModernRequest(Client):

@@ -19,6 +19,8 @@ from mcpagg_runtime.http.streams import (
     failed_answer,
     parsed_event_id,
 )
+from mcpagg_runtime.messages.jsontext import parse
+from mcpagg_runtime.messages.message import is_id
 from mcpagg_runtime.messages.protocol import LISTS_CHANGED, PROGRESS, RESOURCE_UPDATED
 
 if TYPE_CHECKING:
@@ -66,8 +68,8 @@ class Session:
         """The same streams by the JSON texts of progress tokens."""
         self._held: deque[Message] = deque(maxlen=MAXIMUM_HELD)
         """Messages that came while no stream was open for them."""
-        self._early_cancellations: deque[tuple[float, str, Message]] = deque(maxlen=MAXIMUM_EARLY)
-        """Cancellations that came before their requests: when, and the ids of those."""
+        self._early_cancellations: deque[tuple[float, Message]] = deque(maxlen=MAXIMUM_EARLY)
+        """Cancellations that came before their requests, and when."""
 
     @property
     def is_idle(self) -> bool:
@@ -98,10 +100,12 @@ class Session:
         Raises:
             Refused: one has the id of a pending request.
         """
+        taken = {*self._replies}
         for message in requests:
-            if message.id_text in self._replies:
+            if message.id_text in taken:
                 text = "A request with this id is still to be answered"
                 raise Refused(400, text, identifier=message.id_text)
+            taken.add(message.id_text)
         for message in requests:
             self._replies[message.id_text] = stream
             token = message.json("params").part("_meta", "progressToken")
@@ -206,11 +210,12 @@ class Session:
 
         A client would resume a stream that ends without an answer.
         """
-        identifier = cancellation.json("params").part("requestId")
+        key = cancellation.params.get("requestId")
+        identifier = next((text for text in self._replies if _is_text_of(text, key)), "")
         stream = self._replies.get(identifier)
         if stream is None:
             if len(cancellation.line()) <= MAXIMUM_HELD_BYTES:
-                self._early_cancellations.append((monotonic(), identifier, cancellation))
+                self._early_cancellations.append((monotonic(), cancellation))
         elif stream is self.standalone:
             del self._replies[identifier]
             self._end_if_done(stream)
@@ -218,14 +223,18 @@ class Session:
             self.receive(failed_answer(identifier, "the request was cancelled"))
 
     def early_cancellations(self, requests: list[Message]) -> list[Message]:
-        """Return the cancellations that came before these requests."""
+        """Return the cancellations that came before these requests, each once."""
         limit = monotonic() - EARLY_SECONDS
-        identifiers = {request.id_text for request in requests}
-        return [
-            cancellation
-            for at, identifier, cancellation in self._early_cancellations
-            if at > limit and identifier in identifiers
+        early = [one for one in self._early_cancellations if one[0] > limit]
+        texts = [request.id_text for request in requests]
+        meant = [
+            (at, cancellation)
+            for at, cancellation in early
+            if any(_is_text_of(text, cancellation.params.get("requestId")) for text in texts)
         ]
+        self._early_cancellations.clear()
+        self._early_cancellations.extend([one for one in early if one not in meant])
+        return [cancellation for _, cancellation in meant]
 
     def forget(self, stream: Stream) -> None:
         """Drop the pending requests of a stream: they were not forwarded."""
@@ -237,6 +246,11 @@ class Session:
         for identifier in [*self._replies]:
             self.receive(failed_answer(identifier, reason))
         self.standalone.end(reason)
+
+
+def _is_text_of(text: str, key: object) -> bool:
+    """Whether this is the JSON text of an id, which may be written in several ways."""
+    return is_id(key) and parse(text) == key
 
 
 class Sessions:

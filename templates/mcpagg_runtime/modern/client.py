@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.clients.client import ModernRequest
-from mcpagg_runtime.messages.jsontext import Json, obj
+from mcpagg_runtime.messages.jsontext import Json, obj, rivals
 from mcpagg_runtime.messages.message import Message, error, failure, is_id, result
 from mcpagg_runtime.messages.protocol import (
     CANCELLED,
@@ -40,14 +40,13 @@ if TYPE_CHECKING:
 UNCACHED = {"ttlMs": "0", "cacheScope": '"private"'}
 # What is ours to say, or to see, in a result: whether it asks something, and how long it keeps.
 _OURS = ("resultType", "inputRequests", "requestState", "_meta", *UNCACHED)
-_FOLDED = frozenset(map(str.casefold, _OURS))
 
 
-class PendingCall:
+class PendingCall(ModernRequest):
     """One call of a modern client, made by one request, or by one and its retries."""
 
-    def __init__(self, edge: ModernClients, asking: ModernRequest) -> None:
-        self.request = asking
+    def __init__(self, edge: ModernClients, client: Client, message: Message) -> None:
+        super().__init__(client, message)
         self.router = edge.router
         self._edge = edge
         self._input: RequiredInput | None = None
@@ -56,12 +55,12 @@ class PendingCall:
     @property
     def is_known(self) -> bool:
         """Whether the router has it still."""
-        return self.request in self.router.clients
+        return self in self.router.clients
 
     @property
     def is_open(self) -> bool:
         """Whether its client waits for an answer."""
-        return self.request in self._edge.calls
+        return self in self._edge.calls
 
     @property
     def input(self) -> RequiredInput:
@@ -69,76 +68,65 @@ class PendingCall:
         self._input = self._input or RequiredInput(self, self._edge.suspended)
         return self._input
 
-    def start(self) -> None:
-        """Let the router have the call."""
-        asking, message = self.request, self.request.message
-        asking.deliver = self.deliver
-        if "requestState" in message.params and self._edge.suspended.is_ours(message):
-            params = message.json("params").edited(("requestState", "inputResponses"))
-            message = message.changed({"params": params.text})
-        self.router.begin(asking, message)
-
     def suspend(self) -> None:
         """It is answered for now; its client may resume it."""
-        self._edge.calls.pop(self.request, None)
+        self._edge.calls.pop(self, None)
 
     def cancel(self, params: Json) -> None:
         """Take the call back; nothing more is said of it. `params` are those of the client."""
-        self.router.withdraw(self.request, params)
+        self.router.withdraw(self, params)
         self.end()
 
     def end(self) -> None:
         """Let the router forget the call, and whatever is under way of it."""
         if self.is_known:
-            self.router.disconnect(self.request)
-        if self.request.identifier:  # else its client may resume it
-            self.request.release()
+            self.router.disconnect(self)
+        if self.identifier:  # else its client may resume it
+            self.release()
 
     def _finish(self) -> None:
         """Let the router forget the call, which has been answered."""
-        self.router.end(self.request)
+        self.router.end(self)
 
     def deliver(self, message: Message) -> None:
         """Take an event of the call."""
-        asking = self.request
         if message.method is None:
             self._ended(message)
         elif message.id_text:
             self.input.ask(message)
         elif message.method == CANCELLED:
             self.input.asked.pop(message.params["requestId"], None)
-        elif not asking.identifier:
+        elif not self.identifier:
             pass  # it is suspended
-        elif message.method == PROGRESS or (message.method == LOG_MESSAGE and asking.level):
-            asking.connection.deliver(message)
+        elif message.method == PROGRESS or (message.method == LOG_MESSAGE and self.level):
+            self.connection.deliver(message)
 
     def _ended(self, message: Message) -> None:
-        asking = self.request
-        if not asking.identifier:
+        if not self.identifier:
             self.input.outcome = message
             return
-        self._edge.calls.pop(asking, None)
-        if asking.asked or asking.party is asking:
+        self._edge.calls.pop(self, None)
+        if self.asked or self.party is self:
             # What its servers have of it ends with the call.
             self.router.effects.later(self._finish)
         else:
-            self.router.end(asking)
+            self.router.end(self)
         said = message.members.get("result")
         if message.is_error:
             self._failed(message)
         elif said is None or type(said.value) is not dict:
             refusal = error(INTERNAL_ERROR, "The server answered with what is no result")
-            asking.connection.deliver(failure(asking.identifier, refusal))
+            self.connection.deliver(failure(self.identifier, refusal))
         else:
-            answer = completed(said, self._edge.info, asking.message.method or "")
-            is_same = answer is said and message.id_text == asking.identifier
-            asking.connection.deliver(message if is_same else result(asking.identifier, answer))
-        if asking.identifier:  # else its client may resume it
-            asking.release()
+            answer = completed(said, self._edge.info, self.message.method or "")
+            is_same = answer is said and message.id_text == self.identifier
+            self.connection.deliver(message if is_same else result(self.identifier, answer))
+        if self.identifier:  # else its client may resume it
+            self.release()
 
     def _failed(self, message: Message) -> None:
         code, text = message.code, message.raw("error")
-        method, params = self.request.message.method or "", self.request.message.params
+        method, params = self.message.method or "", self.message.params
         if code == URL_ELICITATION_REQUIRED and self.input.ask_visits(message):
             return
         if code == URL_ELICITATION_REQUIRED:
@@ -151,7 +139,7 @@ class PendingCall:
             name = params["name"]
             is_unknown = text in (tool_not_found(name), tool_of_nobody(name))  # the router's own
             text = error(INVALID_PARAMS, f"Unknown tool: {name}") if is_unknown else text
-        self.request.connection.deliver(failure(self.request.identifier, text))
+        self.connection.deliver(failure(self.identifier, text))
 
 
 class ModernClients:
@@ -162,7 +150,7 @@ class ModernClients:
         self.router = router
         self.info = router.plan.info
         self.calls: dict[ModernRequest, PendingCall] = {}
-        """Those that are to be answered."""
+        """Those that are to be answered, by themselves."""
         self._subscriptions: dict[ModernRequest, Subscription] = {}
         self.suspended = SuspendedCalls(router.effects, mint)
 
@@ -180,7 +168,7 @@ class ModernClients:
         if not message.is_enveloped:
             return False
         first = client.starter is None
-        asking = ModernRequest(client, message)
+        asking = PendingCall(self, client, message)
         answer = None
         if asking.fault or not METHODS.get(message.method or "", OTHER).modern:
             answer = self.router.answers.answer_modern(asking)
@@ -196,7 +184,7 @@ class ModernClients:
             self.router.want_children(client.starter)
         return True
 
-    def _receive_other(self, asking: ModernRequest) -> None:
+    def _receive_other(self, asking: PendingCall) -> None:
         """Take a request that listens, or has a state of a call that was made before."""
         message = asking.message
         if fault := message.ambiguity:
@@ -211,10 +199,14 @@ class ModernClients:
         else:
             self.start(asking)
 
-    def start(self, asking: ModernRequest) -> None:
+    def start(self, call: PendingCall) -> None:
         """Begin a call."""
-        self.calls[asking] = call = PendingCall(self, asking)
-        call.start()
+        message = call.message
+        if "requestState" in message.params and self.suspended.is_ours(message):
+            params = message.json("params").edited(("requestState", "inputResponses"))
+            message = message.changed({"params": params.text})
+        self.calls[call] = call
+        self.router.begin(call, message)
 
     def _listen(self, asking: ModernRequest) -> None:
         wanted = subscription(asking, self.router)
@@ -224,13 +216,13 @@ class ModernClients:
 
     # Calls that are suspended
 
-    def _resume(self, retry: ModernRequest) -> None:
+    def _resume(self, retry: PendingCall) -> None:
         required = self.suspended.take(retry.message)
         if required is None:
             self._refuse(retry)
             return
         if required.call.is_known:
-            self.calls[required.call.request] = required.call
+            self.calls[required.call] = required.call
         if not required.resume(retry):
             self.start(retry)
 
@@ -324,5 +316,4 @@ def completed(said: Json, info: str, method: str) -> Json:
         add["_meta"] = obj({SERVER_KEY: info})
     elif SERVER_KEY not in meta:
         add["_meta"] = Json(said.part("_meta")).owned({SERVER_KEY: info}).text
-    others = [name for name in value if name not in _OURS and name.casefold() in _FOLDED]
-    return said.owned(add, _OURS) if add or others else said
+    return said.owned(add, _OURS) if add or rivals(value, _OURS) else said

@@ -49,12 +49,12 @@ class RequiredInput:
     def ask(self, message: Message) -> None:
         """A child asks the client something."""
         number, call = message.number, self.call
-        if not _may_be_asked(call.request):
+        if not _may_be_asked(call):
             refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
             refused = failure(str(number), refusal)
-            call.router.effects.later(lambda: call.router.reply(call.request, refused))
+            call.router.effects.later(lambda: call.router.reply(call, refused))
             return
-        if call.request.identifier and not self.asked:
+        if call.identifier and not self.asked:
             call.router.effects.later(self._suspend_if_asked)  # with all that one event asks
         self.asked[number] = message.method or "", _modern_params(message.params_text)
 
@@ -65,7 +65,7 @@ class RequiredInput:
 
     def ask_visits(self, message: Message) -> bool:
         """Ask the client to visit the URLs that an error names; then it makes its call again."""
-        asking, router = self.call.request, self.call.router
+        asking, router = self.call, self.call.router
         if not _may_be_asked(asking) or not _visits_urls(asking):
             return False
         server, speakers = router.names.server_of(asking.message), router.clients.speakers
@@ -80,7 +80,7 @@ class RequiredInput:
 
     def _suspend(self) -> None:
         """Answer the call with the input that it requires; the client resumes it with that."""
-        asking = self.call.request
+        call = self.call
         self.state, self.deadline = self._suspended.add(self)
         asked = {
             str(number): obj(method=quote(method), params=params)
@@ -90,26 +90,26 @@ class RequiredInput:
             resultType='"input_required"',
             requestState=quote(self.state),
             inputRequests=obj(asked),
-            _meta=self.call.router.plan.signature,
+            _meta=call.router.plan.signature,
         )
-        identifier, asking.identifier = asking.identifier, ""
-        asking.connection.deliver(result(identifier, text))
+        identifier, call.identifier = call.identifier, ""
+        call.connection.deliver(result(identifier, text))
 
     def is_met_by(self, retry: Message) -> bool:
         """Whether a request is the same call: same method, same params but for the answers."""
         own = ("_meta", "requestState", "inputResponses")
-        call = self.call.request.message
+        call = self.call.message
         first, second = ({n: v for n, v in m.params.items() if n not in own} for m in (call, retry))
         return call.method == retry.method and same(first, second)
 
     def resume(self, retry: ModernRequest) -> bool:
         """Go on, with the answers that the client brings; return False if nothing is under way."""
         call, router = self.call, self.call.router
-        call.request.resume(retry.connection, retry.message)
+        call.resume(retry.connection, retry.message)
         for number, text in self._answers():
             del self.asked[number]
             if call.is_known:
-                router.reply(call.request, result(str(number), text))
+                router.reply(call, result(str(number), text))
         if self.outcome is not None:
             # It has ended, whatever is still asked: nobody waits for that any more.
             self.asked = {}
@@ -126,15 +126,15 @@ class RequiredInput:
         """Ask nothing more of what the latest request does not declare, which speaks for itself."""
         call = self.call
         for number, (method, params) in [*self.asked.items()]:
-            refusal = inability(call.request, request(number, method, params))
+            refusal = inability(call, request(number, method, params))
             if refusal:
                 del self.asked[number]
                 if call.is_known:
-                    call.router.reply(call.request, failure(str(number), refusal))
+                    call.router.reply(call, failure(str(number), refusal))
 
     def _answers(self) -> list[tuple[int, str]]:
         """Return what the client answers of what it was asked: (id of the request, JSON text)."""
-        params = self.call.request.message.json("params")
+        params = self.call.message.json("params")
         given = params.value.get("inputResponses")
         if type(given) is not dict:
             return []

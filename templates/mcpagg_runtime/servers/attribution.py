@@ -79,7 +79,7 @@ class LateCalls:
     def __init__(self, effects: Effects) -> None:
         self._effects = effects
         self._late: dict[int, tuple[Client, float]] = {}
-        """{id of a call: (its party, until when the child may be at it)}."""
+        """{id of a call: (its party, until when the child may be at it)}, soonest first."""
 
     def parties(self) -> set[Client]:
         """Return the parties whose calls they are."""
@@ -96,6 +96,11 @@ class LateCalls:
 
     def expire(self, now: float) -> None:
         """Expect nothing more of those that were taken back long ago."""
-        self._late = {number: late for number, late in self._late.items() if late[1] > now}
-        for _, until in self._late.values():
-            self._effects.arm(until)
+        gone = []
+        for number, (_, until) in self._late.items():
+            if until > now:
+                self._effects.arm(until)
+                break
+            gone.append(number)
+        for number in gone:
+            del self._late[number]

@@ -267,8 +267,12 @@ class CallQueue:
                 return
             self._lifecycle.want(call.client)
             self._effects.starts_due = True
-        self._waiting.append(call)
-        self.flush()
+            self._waiting.append(call)
+        elif self._guarded:
+            self._waiting.append(call)
+            self.flush()
+        else:
+            self._send([call])  # those that wait are no nearer to their turn
 
     def submit_unknown(self, call: Call) -> None:
         """Have a call wait until the child has listed its tools."""
@@ -300,7 +304,12 @@ class CallQueue:
         if not self._waiting:
             return
         waiting, self._waiting = self._waiting, []
-        for call in waiting:
+        self._send(waiting)
+
+    def _send(self, calls: list[Call]) -> None:
+        """Send the child those calls that need not wait for others, and keep the rest."""
+        requests = self._requests
+        for call in calls:
             if self._guarded and self._is_withheld(call):
                 continue
             # A modern server asks in the answer to a call: no other one has to wait for that.

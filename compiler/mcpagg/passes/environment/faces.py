@@ -9,12 +9,15 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mcpagg.passes.config.reading import read_config
+from mcpagg.options import Source
+from mcpagg.passes.config.reading import Original, project_of, read_config
 from mcpagg.passes.emission.output import is_emitted
 from mcpagg.passes.emission.recorded import recorded_command
+from mcpagg.passes.environment.environment import settle_folders
 from mcpagg.passes.environment.relocation import relocated
 from mcpagg.problems import ConfigError, Problem
 from mcpagg.spec import ProxySpec, ServerSpec
@@ -75,7 +78,12 @@ def read_source(file: Path) -> ProxySpec:
         what = f"cannot be read: {problem.strerror}"
         remedy = f"{file} was compiled from it; put it back"
         raise ConfigError(str(source), [Problem("", what, remedy)]) from None
-    return read_config(text, source=str(source), folder=source.parent)[0]
+    return settle_folders(read_config(text, source=str(source), folder=source.parent)[0])
+
+
+def originals(source: Source) -> Original:
+    """Return what finds the server that an entry of a config stands for."""
+    return partial(original, folder=project_of(source.folder, source.name, source.text))
 
 
 def original(server: ServerSpec, folder: Path) -> ServerSpec:
