@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:4892ac0ba6e3fabee0fc7a678b596142118f9ea6f47a3f5978eb07d72576df15 (mcpagg 0.1.0; without frozen, http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking, tool.prefetch)
+#   runtime:  sha256:37ca9aa79f9ab4aec0716c57aee62aa6189ea44e1dd52b108dd03491890e8799 (mcpagg 0.1.0; without frozen, http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking, tool.prefetch)
 
 import sys
 
@@ -408,7 +408,7 @@ class StaticAnswers:
         self.children = {self.face: children[self.face]} if self.face else children
         self.own = None
         if self.face:
-            from _mcpagg_4892ac0b.plan.own import OwnWords
+            from _mcpagg_37ca9aa7.plan.own import OwnWords
 
             self.own = OwnWords(tables["snapshot"][self.face]["server"])
         self.options, _ = scan(tables["options"], 0)
@@ -491,7 +491,7 @@ class StaticAnswers:
     def _initialize_result(self, asked):
         tables, own = self.tables, self.own
         if own is not None:
-            from _mcpagg_4892ac0b.plan.own import newest_version
+            from _mcpagg_37ca9aa7.plan.own import newest_version
 
             version = negotiated_version(asked, *map(newest_version, self.children.values()))
             return initialize_result(version, own.capabilities, own.info, own.instructions)
@@ -520,7 +520,7 @@ class StaticAnswers:
         face = self.face
         if not face:
             return routes
-        from _mcpagg_4892ac0b.plan.own import own_rows
+        from _mcpagg_37ca9aa7.plan.own import own_rows
 
         apart = scan(self.tables.get("own_uris", "{}"), 0)[0].get(face, {})
         rows = routes.get(face, {})
@@ -538,7 +538,7 @@ def exit_on_signal(number):
 
 def face_asked(words, tables):
     if words and words[-1].startswith("sha256:"):
-        from _mcpagg_4892ac0b.launch.digest import data_digest, is_digest
+        from _mcpagg_37ca9aa7.launch.digest import data_digest, is_digest
 
         if not is_digest(words[-1]) or not data_digest(tables).startswith(words[-1]):
             return None
@@ -564,7 +564,7 @@ def main(tables, file):
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_4892ac0b.stdio.running import run
+    from _mcpagg_37ca9aa7.stdio.running import run
 
     run(tables, file, handover)
 
@@ -637,8 +637,8 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_4892ac0b.plan.plan import Plan
-    from _mcpagg_4892ac0b.tool.aggregator import aggregator_of
+    from _mcpagg_37ca9aa7.plan.plan import Plan
+    from _mcpagg_37ca9aa7.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -9842,7 +9842,9 @@ class Supervisor:
    text = launch.redact(text)
   return text
  def start(self, child):
-  start = self._starts[child] = object()
+  start = object()
+  if self._frozen is not None:
+   self._starts[child] = start
   return start_thread(self._run, child, start) is not None
  def end(self, child, reason):
   if start_thread(self._end, child, reason) is None:
@@ -9865,7 +9867,7 @@ class Supervisor:
  def close(self):
   threads = []
   if self._frozen is not None:
-   self._frozen.end()
+   self._frozen.kill()
   for run in self._started:
    run.suppress_report()
    thread = start_thread(run.close)
@@ -9876,6 +9878,8 @@ class Supervisor:
     threads.append(thread)
   for thread in threads:
    join(thread)
+  if self._frozen is not None:
+   self._frozen.end()
  def kill(self):
   if self._frozen is not None:
    self._frozen.kill()
@@ -9891,10 +9895,8 @@ class Supervisor:
   try:
    launch = self._launches.prepare(child.name)
    self._last_launches[child.name] = launch
-   if self._frozen is not None:
-    self._install(child, launch, self._frozen)
-    if self._starts[child] is not start:
-     return
+   if self._frozen is not None and not self._install(child, launch, start, self._frozen):
+    return
    with self.spawning:
     if host.is_closing:
      return
@@ -9913,12 +9915,18 @@ class Supervisor:
     run.end(f"was given up over an internal fault: {where(problem)}")
    else:
     ended(f"could not be started: {start_failure(problem, launch)}", "")
- def _install(self, child, launch, frozen):
+ def _install(self, child, launch, start, frozen):
   attempt = self._host.attempt
-  frozen.prepare(
-   launch, lambda what: attempt(lambda core: core.child_installing(child, what))
-  )
+  try:
+   frozen.prepare(
+    launch, lambda what: attempt(lambda core: core.child_installing(child, what))
+   )
+  finally:
+   is_latest = self._starts.get(child) is start
+   if is_latest:
+    del self._starts[child]
   attempt(lambda core: core.child_installed(child))
+  return is_latest
  def _start_run(self, child, launch, ended):
   host = self._host
   if launch.transport == "stdio":
@@ -10549,7 +10557,7 @@ def _carry_out(plan, folder, chosen, handover):
   return call_tool(plan, folder, name, given, chosen.save, show)
  installed = _installed(plan, folder)
  if fetches and installed is not None:
-  return _prefetch(installed, chosen.prefetch, offline=chosen.offline)
+  return installed.run(chosen.prefetch, offline=chosen.offline)
  if chosen.check:
   damages = installed.damages(deep=chosen.deep) if installed is not None else {}
   servers = check_servers(plan, folder, damages)
@@ -10573,15 +10581,6 @@ def _installed(plan, folder):
   return None
  from ..tool.prefetch import Prefetch
  return Prefetch(plan, folder)
-
-def _prefetch(prefetch, names, *, offline):
- if unknown := [name for name in names if name not in prefetch.names]:
-  frozen = ", ".join(prefetch.names)
-  print_error(f"--prefetch: {', '.join(unknown)} is not frozen; frozen are: {frozen}")
-  return 2
- done = prefetch.fetch(names or prefetch.names, offline=offline)
- lines = [f"{name}: {'' if ok else 'not there: '}{what}" for name, (ok, what) in done.items()]
- return print_lines(lines) or (0 if all(ok for ok, _ in done.values()) else 1)
 
 def _print(document, lines, as_json):
  return print_json(document) if as_json else print_lines(lines)
@@ -11023,7 +11022,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_4892ac0b", RUNTIME, globals())
+embed("_mcpagg_37ca9aa7", RUNTIME, globals())
 
 PLAN = {
     "name": "mcp",
