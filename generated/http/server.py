@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py --name http --serve stdio,http
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:e098f255c59c355a0a4015861a6320e791d391ac650f8ccb37284815d3703776 (mcpagg 0.1.0; without frozen, launch.urls, remote, routing.composite, servers.masking, tool.prefetch)
+#   runtime:  sha256:67278a8294ecadde405a28cb29cffd14cce140720bbb01609dfc32af0ee7f00f (mcpagg 0.1.0; without frozen, launch.urls, remote, routing.composite, servers.masking, tool.prefetch)
 
 import sys
 
@@ -471,7 +471,7 @@ def main(tables, file):
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_e098f255.stdio.running import run
+    from _mcpagg_67278a82.stdio.running import run
 
     run(tables, file, handover)
 
@@ -544,8 +544,8 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_e098f255.plan.plan import Plan
-    from _mcpagg_e098f255.tool.aggregator import aggregator_of
+    from _mcpagg_67278a82.plan.plan import Plan
+    from _mcpagg_67278a82.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -11195,7 +11195,7 @@ def _carry_out(plan, folder, chosen, handover):
   return call_tool(plan, folder, name, given, chosen.save, show)
  installed = _installed(plan, folder)
  if fetches and installed is not None:
-  return _prefetch(installed, chosen.prefetch, offline=chosen.offline)
+  return installed.run(chosen.prefetch, offline=chosen.offline)
  if chosen.check:
   damages = installed.damages(deep=chosen.deep) if installed is not None else {}
   servers = check_servers(plan, folder, damages)
@@ -11219,15 +11219,6 @@ def _installed(plan, folder):
   return None
  from ..tool.prefetch import Prefetch
  return Prefetch(plan, folder)
-
-def _prefetch(prefetch, names, *, offline):
- if unknown := [name for name in names if name not in prefetch.names]:
-  frozen = ", ".join(prefetch.names)
-  print_error(f"--prefetch: {', '.join(unknown)} is not frozen; frozen are: {frozen}")
-  return 2
- done = prefetch.fetch(names or prefetch.names, offline=offline)
- lines = [f"{name}: {'' if ok else 'not there: '}{what}" for name, (ok, what) in done.items()]
- return print_lines(lines) or (0 if all(ok for ok, _ in done.values()) else 1)
 
 def _print(document, lines, as_json):
  return print_json(document) if as_json else print_lines(lines)
@@ -11664,7 +11655,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_e098f255", RUNTIME, globals())
+embed("_mcpagg_67278a82", RUNTIME, globals())
 
 PLAN = {
     "name": "http",
@@ -11682,7 +11673,7 @@ PLAN = {
 
 async def app(scope, receive, send):
     """The ASGI application, for `uvicorn server:app` and its like."""
-    from _mcpagg_e098f255.http.app import serve_asgi
+    from _mcpagg_67278a82.http.app import serve_asgi
 
     await serve_asgi(PLAN, __file__, scope, receive, send)
 
