@@ -18,7 +18,7 @@ import tarfile
 import threading
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -62,7 +62,8 @@ class Registry:
                 self.send_header("Content-Type", kind)
                 self.send_header("Content-Length", str(len(content)))
                 self.end_headers()
-                self.wfile.write(content)
+                with suppress(OSError):  # who asked is gone
+                    self.wfile.write(content)
 
             def do_HEAD(self) -> None:
                 self.send_response(405)

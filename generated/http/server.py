@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py --name http --serve stdio,http
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:9d5be37df364f5285373ef72310687165f9fb8956aa8918b099eaee518505e52 (mcpagg 0.1.0; without frozen, launch.urls, remote, routing.composite, servers.masking, tool.prefetch)
+#   runtime:  sha256:328d448a2600205536b4bc65bf764822fe58d78a24b7c5564033ac8f5bf74954 (mcpagg 0.1.0; without frozen, launch.urls, remote, routing.composite, servers.masking, tool.prefetch)
 
 import sys
 
@@ -471,7 +471,7 @@ def main(tables, file):
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_9d5be37d.stdio.running import run
+    from _mcpagg_328d448a.stdio.running import run
 
     run(tables, file, handover)
 
@@ -544,8 +544,8 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_9d5be37d.plan.plan import Plan
-    from _mcpagg_9d5be37d.tool.aggregator import aggregator_of
+    from _mcpagg_328d448a.plan.plan import Plan
+    from _mcpagg_328d448a.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -10513,7 +10513,9 @@ class Supervisor:
    text = launch.redact(text)
   return text
  def start(self, child):
-  start = self._starts[child] = object()
+  start = object()
+  if self._frozen is not None:
+   self._starts[child] = start
   return start_thread(self._run, child, start) is not None
  def end(self, child, reason):
   if start_thread(self._end, child, reason) is None:
@@ -10536,7 +10538,7 @@ class Supervisor:
  def close(self):
   threads = []
   if self._frozen is not None:
-   self._frozen.end()
+   self._frozen.kill()
   for run in self._started:
    run.suppress_report()
    thread = start_thread(run.close)
@@ -10547,6 +10549,8 @@ class Supervisor:
     threads.append(thread)
   for thread in threads:
    join(thread)
+  if self._frozen is not None:
+   self._frozen.end()
  def kill(self):
   if self._frozen is not None:
    self._frozen.kill()
@@ -10569,10 +10573,8 @@ class Supervisor:
   try:
    launch = self._launches.prepare(child.name)
    self._last_launches[child.name] = launch
-   if self._frozen is not None:
-    self._install(child, launch, self._frozen)
-    if self._starts[child] is not start:
-     return
+   if self._frozen is not None and not self._install(child, launch, start, self._frozen):
+    return
    with self.spawning:
     if host.is_closing:
      return
@@ -10591,12 +10593,18 @@ class Supervisor:
     run.end(f"was given up over an internal fault: {where(problem)}")
    else:
     ended(f"could not be started: {start_failure(problem, launch)}", "")
- def _install(self, child, launch, frozen):
+ def _install(self, child, launch, start, frozen):
   attempt = self._host.attempt
-  frozen.prepare(
-   launch, lambda what: attempt(lambda core: core.child_installing(child, what))
-  )
+  try:
+   frozen.prepare(
+    launch, lambda what: attempt(lambda core: core.child_installing(child, what))
+   )
+  finally:
+   is_latest = self._starts.get(child) is start
+   if is_latest:
+    del self._starts[child]
   attempt(lambda core: core.child_installed(child))
+  return is_latest
  def _start_run(
   self,
   child,
@@ -11187,7 +11195,7 @@ def _carry_out(plan, folder, chosen, handover):
   return call_tool(plan, folder, name, given, chosen.save, show)
  installed = _installed(plan, folder)
  if fetches and installed is not None:
-  return _prefetch(installed, chosen.prefetch, offline=chosen.offline)
+  return installed.run(chosen.prefetch, offline=chosen.offline)
  if chosen.check:
   damages = installed.damages(deep=chosen.deep) if installed is not None else {}
   servers = check_servers(plan, folder, damages)
@@ -11211,15 +11219,6 @@ def _installed(plan, folder):
   return None
  from ..tool.prefetch import Prefetch
  return Prefetch(plan, folder)
-
-def _prefetch(prefetch, names, *, offline):
- if unknown := [name for name in names if name not in prefetch.names]:
-  frozen = ", ".join(prefetch.names)
-  print_error(f"--prefetch: {', '.join(unknown)} is not frozen; frozen are: {frozen}")
-  return 2
- done = prefetch.fetch(names or prefetch.names, offline=offline)
- lines = [f"{name}: {'' if ok else 'not there: '}{what}" for name, (ok, what) in done.items()]
- return print_lines(lines) or (0 if all(ok for ok, _ in done.values()) else 1)
 
 def _print(document, lines, as_json):
  return print_json(document) if as_json else print_lines(lines)
@@ -11656,7 +11655,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_9d5be37d", RUNTIME, globals())
+embed("_mcpagg_328d448a", RUNTIME, globals())
 
 PLAN = {
     "name": "http",
@@ -11674,7 +11673,7 @@ PLAN = {
 
 async def app(scope, receive, send):
     """The ASGI application, for `uvicorn server:app` and its like."""
-    from _mcpagg_9d5be37d.http.app import serve_asgi
+    from _mcpagg_328d448a.http.app import serve_asgi
 
     await serve_asgi(PLAN, __file__, scope, receive, send)
 

@@ -274,6 +274,47 @@ def test_a_handshake_that_takes_too_long_stops_the_child() -> None:
     assert world.core.alarm == FOREVER
 
 
+def test_a_child_that_is_being_installed_is_not_late_and_its_calls_are_told_why() -> None:
+    world = World({"a": ["t"]}, connect_timeout=1.5)
+    client = world.client()
+    world.say(client, call(1, "a:t", token="p"), call(2, "a:t"))  # noqa: S106 - of progress
+    for _ in range(2):
+        world.do(world.core.child_installing(world["a"], "is being installed"))
+        world.wait(500)
+    told = [message["params"] for message in world.received(client)]
+    assert [params["progressToken"] for params in told] == ["p", "p"]
+    assert [params["message"] for params in told] == ["Server 'a' is being installed"] * 2
+    assert 0 < told[0]["progress"] < told[1]["progress"] < 1
+    assert [state for _, state, _ in world.states] == ["queued", "starting", "installing"]
+    world.do(world.core.child_installed(world["a"]))
+    world.wait(1.4)
+    assert world.stopped == []
+    world.wait(1)
+    assert world.stopped == [("a", "did not finish its handshake within 1.5 s")]
+
+
+def test_what_is_being_installed_holds_up_no_other_start() -> None:
+    world = World(MANY)
+    world.client()
+    first = list(world.started)
+    assert len(first) < len(MANY)
+    for name in first:
+        world.do(world.core.child_installing(world[name], "is being installed"))
+    assert set(world.started) > set(first)
+
+
+def test_one_that_nobody_wants_any_more_is_not_installed_into_life() -> None:
+    world = World({"a": ["t"]})
+    client = world.client()
+    world.do(world.core.child_down(world["a"], "is gone"))
+    world.received(client)
+    world.do(world.core.child_installing(world["a"], "is being installed"))
+    world.do(world.core.child_installed(world["a"]))
+    world.wait(100)
+    assert world["a"].state == DOWN
+    assert world.stopped == []
+
+
 def test_a_child_that_waits_for_its_turn_is_not_late() -> None:
     world = World(MANY, connect_timeout=10)
     world.client()

@@ -80,6 +80,7 @@ COMPLAINING = {
     "runtime.stdio.log_file",
     "runtime.tool.calling",
     "runtime.tool.commands",
+    "runtime.tool.prefetch",
     "runtime.tool.printing",
     "compiler.__main__",
 }

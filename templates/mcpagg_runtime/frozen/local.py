@@ -42,9 +42,9 @@ def files_digest(script: str, language: str) -> tuple[str, int]:
         CannotBeFrozen: it lies in a home folder, or that is too much.
         OSError: something cannot be read.
     """
-    folder = os.path.dirname(os.path.abspath(script))
+    folder, name = os.path.split(os.path.realpath(script))  # as interpreters do
     _refuse_home(folder)
-    paths = {os.path.basename(script), *_loadable(folder, language)}
+    paths = {name, *_loadable(folder, language)}
     if language == NODE:
         paths.update(_above(folder))
     if len(paths) > MOST_FILES:
@@ -57,8 +57,8 @@ def files_digest(script: str, language: str) -> tuple[str, int]:
         if size > MOST_BYTES:
             limit = f"{MOST_BYTES >> 20} MiB"
             raise CannotBeFrozen(f"{folder} has more than {limit} of files to load{_REMEDY}")
-        name = path.replace(os.sep, "/").encode("utf-8", "surrogateescape")
-        whole.update(name + b"\0" + digest.encode("ascii") + b"\n")
+        shown = path.replace(os.sep, "/").encode("utf-8", "surrogateescape")
+        whole.update(shown + b"\0" + digest.encode("ascii") + b"\n")
     return f"sha256:{whole.hexdigest()}", len(paths)
 
 

@@ -108,7 +108,7 @@ def install_modules(programs: Programs, tree: NpmTree, folder: str) -> None:
         FrozenError: it cannot be installed.
         OSError: the folder cannot be written.
     """
-    npm = programs.needed("npm", "https://nodejs.org")
+    npm = programs.needed("npm", "once, to install what this file lists")
     _refuse_old(programs, npm, folder)
     for name, value in (("package.json", manifest_of(tree)), ("package-lock.json", lock_of(tree))):
         with open(os.path.join(folder, name), "w", encoding="utf-8") as file:

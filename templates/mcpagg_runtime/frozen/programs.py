@@ -87,8 +87,8 @@ class Programs:
                 return found
         return find_program(name, self.env, self._folder)
 
-    def needed(self, name: str, source: str) -> str:
-        """Return the path of a program.
+    def needed(self, name: str, why: str) -> str:
+        """Return the path of a program; `why` says what for, and when.
 
         Raises:
             FrozenError: there is none.
@@ -97,8 +97,7 @@ class Programs:
         if found is None:
             searched, remedy = self.env.get("PATH", ""), where_to_find(name)
             raise FrozenError(
-                f"{name} is needed once, to install what this file lists, and is not on the PATH: "
-                f"searched {searched}; {remedy} ({source})"
+                f"{name} is needed {why}, and is not on the PATH: searched {searched}; {remedy}"
             )
         return found
 

@@ -142,8 +142,10 @@ def _install_with_pip(programs: Programs, tree: PypiTree, folder: str) -> None:
     for step in steps:
         status, output = programs.run(step, folder)
         if status:
-            words = failure("pip", output) or output.strip()[-300:]
-            raise FrozenError(f"{words} (uv, which is not installed, may do it)")
+            told = (
+                f"{' '.join(output.split())[-300:]} (where uv is installed, it does this instead)"
+            )
+            raise FrozenError(failure("pip", output) or told)
     shutil.rmtree(os.path.join(folder, _PIP))
 
 

@@ -82,7 +82,7 @@ class FrozenServers:
             if launch.env.get(name) == self._environ.get(name):
                 launch.env.pop(name, None)
         if isinstance(frozen, LocalFiles):
-            script = os.path.join(launch.cwd or self._folder, before[-1])
+            script = os.path.join(launch.cwd or os.getcwd(), before[-1])
             digest, _ = files_digest(script, frozen.language)
             _refuse_other(script, frozen.digest, digest)
             if frozen.language == PYTHON:
@@ -92,7 +92,7 @@ class FrozenServers:
         if isinstance(frozen, PypiTree):
             launch.argv = [*python_command(frozen, place), *own]
         else:
-            node = self._programs(launch, lambda: None).needed("node", "https://nodejs.org")
+            node = self._programs(launch, lambda: None).needed("node", "to start it")
             launch.argv = [*node_command(frozen, place, node), *own]
 
     def end(self) -> None:

@@ -127,7 +127,7 @@ class Supervisor:
 
             self._frozen = FrozenServers(parse(plan.frozen), folder, os.environ)
         self._starts: dict[Peer, object] = {}
-        """What stands for the latest start of each child: an older one may still be installing."""
+        """What stands for the latest start of a child, while what it starts is being installed."""
         self._digest = ""
         """The digest of the plan's tables, "" before a process was started."""
         self.spawning = threading.Lock()
@@ -141,7 +141,9 @@ class Supervisor:
 
     def start(self, child: Child) -> bool:
         """Start a child in a thread; return False if there is none."""
-        start = self._starts[child] = object()
+        start = object()
+        if self._frozen is not None:
+            self._starts[child] = start
         return start_thread(self._run, child, start) is not None
 
     def end(self, child: Child, reason: str) -> None:
@@ -171,7 +173,7 @@ class Supervisor:
         """End all runs, side by side; returns when all have ended. Takes no lock."""
         threads = []
         if self._frozen is not None:
-            self._frozen.end()
+            self._frozen.kill()
         for run in self._started:
             run.suppress_report()
             thread = start_thread(run.close)
@@ -182,6 +184,8 @@ class Supervisor:
                 threads.append(thread)
         for thread in threads:
             join(thread)
+        if self._frozen is not None:
+            self._frozen.end()
 
     def kill(self) -> None:
         """Kill all runs; takes no lock, since a signal handler calls it."""
@@ -216,10 +220,8 @@ class Supervisor:
         try:
             launch = self._launches.prepare(child.name)
             self._last_launches[child.name] = launch
-            if self._frozen is not None:
-                self._install(child, launch, self._frozen)
-                if self._starts[child] is not start:
-                    return
+            if self._frozen is not None and not self._install(child, launch, start, self._frozen):
+                return
             # The engine, when it closes, waits for a start under way; none comes after.
             with self.spawning:
                 if host.is_closing:
@@ -240,17 +242,25 @@ class Supervisor:
             else:
                 ended(f"could not be started: {start_failure(problem, launch)}", "")
 
-    def _install(self, child: Child, launch: Launch, frozen: FrozenServers) -> None:
+    def _install(self, child: Child, launch: Launch, start: object, frozen: FrozenServers) -> bool:
         """Have a launch start what was frozen, which may have to be installed first.
+
+        Returns whether that is still wanted of this start, and not of a later one.
 
         Raises:
             FrozenError, OSError: it cannot be started so.
         """
         attempt = self._host.attempt
-        frozen.prepare(
-            launch, lambda what: attempt(lambda core: core.child_installing(child, what))
-        )
+        try:
+            frozen.prepare(
+                launch, lambda what: attempt(lambda core: core.child_installing(child, what))
+            )
+        finally:
+            is_latest = self._starts.get(child) is start
+            if is_latest:
+                del self._starts[child]
         attempt(lambda core: core.child_installed(child))
+        return is_latest
 
     def _start_run(
         self,

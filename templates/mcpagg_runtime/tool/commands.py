@@ -155,7 +155,7 @@ def _carry_out(plan: Plan, folder: str, chosen: argparse.Namespace, handover: Ha
         return call_tool(plan, folder, name, given, chosen.save, show)
     installed = _installed(plan, folder)
     if fetches and installed is not None:
-        return _prefetch(installed, chosen.prefetch, offline=chosen.offline)
+        return installed.run(chosen.prefetch, offline=chosen.offline)
     if chosen.check:
         damages = installed.damages(deep=chosen.deep) if installed is not None else {}
         servers = check_servers(plan, folder, damages)
@@ -182,17 +182,6 @@ def _installed(plan: Plan, folder: str) -> Prefetch | None:
     from mcpagg_runtime.tool.prefetch import Prefetch  # else it is left out
 
     return Prefetch(plan, folder)
-
-
-def _prefetch(prefetch: Prefetch, names: list[str], *, offline: bool) -> int:
-    """Install what servers start, or name what is not there; return the exit status."""
-    if unknown := [name for name in names if name not in prefetch.names]:
-        frozen = ", ".join(prefetch.names)
-        print_error(f"--prefetch: {', '.join(unknown)} is not frozen; frozen are: {frozen}")
-        return 2
-    done = prefetch.fetch(names or prefetch.names, offline=offline)
-    lines = [f"{name}: {'' if ok else 'not there: '}{what}" for name, (ok, what) in done.items()]
-    return print_lines(lines) or (0 if all(ok for ok, _ in done.values()) else 1)
 
 
 def _print(document: Any, lines: Iterable[str], as_json: bool) -> int:

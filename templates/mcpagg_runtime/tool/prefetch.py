@@ -11,6 +11,8 @@ from mcpagg_runtime.frozen.table import FrozenError
 from mcpagg_runtime.launch.launch import Launch, Launches, MissingVariables
 from mcpagg_runtime.messages.jsontext import parse
 from mcpagg_runtime.processes.threads import join, start_thread
+from mcpagg_runtime.stdio.standard import print_error
+from mcpagg_runtime.tool.printing import print_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -39,6 +41,18 @@ class Prefetch:
         damage = partial(self._frozen.damage, deep=deep)
         found = {name: _said(damage, name) for name in self.names}
         return {name: damage for name, damage in found.items() if damage}
+
+    def run(self, names: list[str], *, offline: bool) -> int:
+        """Install what servers start, or say what is not there; return the exit status."""
+        if unknown := [name for name in names if name not in self.names]:
+            frozen = ", ".join(self.names)
+            print_error(f"--prefetch: {', '.join(unknown)} is not frozen; frozen are: {frozen}")
+            return 2
+        done = self.fetch(names or self.names, offline=offline)
+        lines = [
+            f"{name}: {'' if ok else 'not there: '}{what}" for name, (ok, what) in done.items()
+        ]
+        return print_lines(lines) or (0 if all(ok for ok, _ in done.values()) else 1)
 
     def fetch(self, names: Iterable[str], *, offline: bool) -> dict[str, tuple[bool, str]]:
         """Have all on this machine that servers start, or look whether it is there.
