@@ -108,6 +108,8 @@ class NpmRegistry(Registry):
     def withdraw(self, name: str, version: str) -> None:
         """Have a version no more."""
         del self._manifests[name][version]
+        if not self._manifests[name]:
+            del self._manifests[name]
 
     def integrity(self, name: str, version: str) -> str:
         """Return what a lock says of the bytes of a version."""

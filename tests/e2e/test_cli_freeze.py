@@ -125,6 +125,19 @@ def test_other_bytes_and_versions_that_are_gone_always_count(
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_a_server_that_is_gone_counts_and_a_registry_that_is_away_does_not(
+    tmp_path: Path, both: Registries, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = frozen(tmp_path, ENTRIES[kind])
+    both.withdraw("toy-server", "1.0.0")
+    assert main(["--check", "-o", str(file)]) == 1
+    assert "!toy-server 1.0.0: gone from the registry" in capsys.readouterr().out
+    both.npm.is_off = both.pypi.is_off = True
+    assert main(["--check", "-o", str(file)]) == 0
+    assert "'toy': its packages were not compared with what there is" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_without_freezing_the_bad_version_is_started(
     tmp_path: Path, both: Registries, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

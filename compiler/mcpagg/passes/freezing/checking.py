@@ -22,13 +22,16 @@ from mcpagg.passes.freezing.running import Tool, Unresolved
 from mcpagg.passes.freezing.trees import Version, hashes_of
 from mcpagg.problems import Problem
 from mcpagg.spec import ProxySpec
-from mcpagg_runtime.frozen.table import DockerImage, NpmTree, PypiTree, read_frozen
+from mcpagg_runtime.frozen.table import NpmTree, PypiTree, read_frozen
 from mcpagg_runtime.launch.launch import Launch
 
 if TYPE_CHECKING:
     from mcpagg.job import Job
     from mcpagg_runtime.frozen.table import Frozen
 
+_ANSWERED = re.compile(r"\b(?:ETARGET|E404)\b|no version of|not found in the package registry")
+"""What a registry has no such version of, in the words of npm and uv."""
+_NO_PACKAGE = re.compile(r"([\w.-]+) was not found in the package registry")
 _NO_VERSION = re.compile(r"no version of ([\w.-]+)==(\S+?)[\s,.]*(?: |$)")
 
 
@@ -70,24 +73,29 @@ def find_offered(job: Job, ready: ProxySpec, frozen: Rows) -> dict[str, Offered]
 
 
 def _offered(job: Job, request: Request, launch: Launch, rows: Sequence[str]) -> Offered:
+    """Return what is offered now in place of the rows of a server.
+
+    Raises:
+        Unresolved, NotFreezable: that cannot be told.
+    """
     before = read_frozen([*rows])
     fault: Exception | None = None
     try:
         now: Frozen = resolve(request, launch, job.options.freeze_scripts)[0]
     except (Unresolved, NotFreezable) as problem:
         now, fault = before, problem
-    if isinstance(before, DockerImage):
-        if fault is not None:
-            raise fault
-        return Offered(tuple(now.rows()))
+        if not isinstance(before, NpmTree | PypiTree):
+            raise
     if not isinstance(before, NpmTree | PypiTree):
         return Offered(tuple(now.rows()))
     old, new = hashes_of(before), hashes_of(now) if fault is None else {}
     there = in_folder(lambda folder: _there(before, {*old} - {*new}, launch, folder))
-    offered = compared(old, {**new, **there})._replace(rows=tuple(now.rows()))
-    if fault is not None and not (offered.other or 0 < len(offered.gone) < len(old)):
-        raise fault  # it tells nothing of the packages
-    return offered
+    offered = compared(old, {**new, **there})
+    # A registry that is away has nothing of anything.
+    is_answered = len(offered.gone) < len(old) or _ANSWERED.search(str(fault))
+    if fault is not None and not (is_answered and (offered.gone or offered.other)):
+        raise fault
+    return offered._replace(rows=tuple(now.rows()))
 
 
 def compared(
@@ -127,9 +135,18 @@ def _there(
         try:
             packages = locked([*lines.values()], oldest, uv, folder, ["--no-deps"])
         except Unresolved as fault:
-            missing = _NO_VERSION.search(str(fault))
-            if missing is None or lines.pop((missing[1], missing[2]), None) is None:
+            left = {key: line for key, line in lines.items() if not _names(str(fault), *key)}
+            if len(left) == len(lines):
                 raise
+            lines = left
         else:
             return there | {(one.name, one.version): one.hashes for one in packages}
     return there
+
+
+def _names(fault: str, name: str, version: str) -> bool:
+    """Whether uv says that an index has a version no more, or nothing of the package."""
+    missing, absent = _NO_VERSION.search(fault), _NO_PACKAGE.search(fault)
+    return (missing is not None and missing.groups() == (name, version)) or (
+        absent is not None and absent[1] == name
+    )

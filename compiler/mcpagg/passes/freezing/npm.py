@@ -86,14 +86,17 @@ def archives(
     """
     names = {f"p{index}": version for index, version in enumerate(versions)}
     wanted = {alias: f"npm:{name}@{version}" for alias, (name, version) in names.items()}
-    lock = _lock({"optionalDependencies": wanted}, npm, folder) if wanted else {}
+    asked = {"optionalDependencies": wanted}
+    lock = _lock(asked, npm, folder, "--legacy-peer-deps") if wanted else {}
     return {
         version: frozenset(str(lock.get(_MODULES + alias, {}).get("integrity", "")).split())
         for alias, version in names.items()
     }
 
 
-def _lock(dependencies: Mapping[str, Mapping[str, str]], npm: Tool, folder: Path) -> Lock:
+def _lock(
+    dependencies: Mapping[str, Mapping[str, str]], npm: Tool, folder: Path, *flags: str
+) -> Lock:
     """Return the lock that npm makes of {kind of dependencies: {name: range or tag}}.
 
     Raises:
@@ -101,7 +104,7 @@ def _lock(dependencies: Mapping[str, Mapping[str, str]], npm: Tool, folder: Path
     """
     manifest = {"private": True, **dependencies}
     folder.joinpath("package.json").write_text(json.dumps(manifest), "utf-8")
-    npm.run(RESOLVE, folder)
+    npm.run([*RESOLVE, *flags], folder)
     lock = json.loads(folder.joinpath("package-lock.json").read_text("utf-8"))
     if "packages" not in lock:
         raise Unresolved(f"npm is too old: {NEEDED}")
