@@ -45,7 +45,7 @@ def proxy_options() -> Iterator[str]:
 
 
 def proxy_parser() -> argparse.ArgumentParser:
-    """Return what reads the command line of a file with profiles and frozen servers: all options."""
+    """Return what reads the command line of a file that takes every option."""
     whole = plan({"db": ["query"]}, profiles={"small": {"db": ["query"]}})
     return argument_parser(whole.narrowed(frozen="{}"))
 
