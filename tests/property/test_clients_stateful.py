@@ -426,8 +426,9 @@ class ClientsMachine(RuleBasedStateMachine):
         answer = result(number, {"to": question.serial})
         if failed:
             answer = failure(number, REFUSED, str(question.serial))
+        waiting = {q.call.party for q in self.questions}  # which they may not have read yet
         for other in self.web.speakers if self.web is not None else []:
-            if other is not speaker and number not in other.asked:
+            if other is not speaker and other not in waiting:
                 self.transport.say(other, result(number, {"to": 0}))
         question.replied = True
         if question.raw is None and not question.over:
