@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:4d776ac5ebc97329aae62a459583a427fe0ec22e7572e8667034e8d733fab0e6 (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
+#   runtime:  sha256:d26e56f2b9d3c33cc8bc88edbf4536ab36c723d7f58754aa512d7f978af4dbc7 (mcpagg 0.1.0; without http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking)
 
 import sys
 
@@ -1242,7 +1242,7 @@ def main(tables, file):
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_4d776ac5.stdio.running import run
+    from _mcpagg_d26e56f2.stdio.running import run
 
     run(tables, file, handover)
 
@@ -1315,8 +1315,8 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_4d776ac5.plan.plan import Plan
-    from _mcpagg_4d776ac5.tool.aggregator import aggregator_of
+    from _mcpagg_d26e56f2.plan.plan import Plan
+    from _mcpagg_d26e56f2.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -3833,6 +3833,7 @@ class Message:
   "_id",
   "_line",
   "_params",
+  "about",
   "id_text",
   "is_versioned",
   "members",
@@ -3851,6 +3852,7 @@ class Message:
   self.id_text = id_text
   self.is_versioned = True
   self.repeats = False
+  self.about = ""
   self._id = identifier
   self._params = None
   self._line = b""
@@ -5028,7 +5030,7 @@ class Rounds:
    self._later(partial(self._ask, question))
  def _ask(self, question):
   if question.id in self.questions:
-   self._port.events.asks(self.call.client, question)
+   self._port.events.asks(self.call, question)
  def _questions_in(self, required):
   wanted = required.value["inputRequests"]
   if type(wanted) is not dict or not all(map(_is_askable, wanted.values())):
@@ -7614,10 +7616,10 @@ class Child:
   if is_lost and not self._loss_said:
    self._loss_said = True
    self.connection.say(LOST_LOG)
- def asks(self, client, message):
+ def asks(self, call, message):
   message = self.connection.unmasked(message)
-  if client is not None:
-   self.requests.ask(client, message)
+  if call is not None:
+   self.requests.ask(call.client, message, call.identifier)
   else:
    self.requests.receive(message)
   self.calls.flush()
@@ -8578,13 +8580,15 @@ class OpenRequests:
   self._send_on = send_on
   self._several = several
   self.pending = []
- def ask(self, client, message):
+ def ask(self, client, message, about=""):
   asked = ServerRequest(client, message)
   self.pending.append(asked)
   token = {"progressToken": str(asked.number)} if asked.token else {}
   method, name = message.method or "", self._connection.name
   params = attributed(method, message.json("params"), name, self._several, token)
-  client.deliver(request(asked.number, method, params))
+  sent = request(asked.number, method, params)
+  sent.about = about
+  client.deliver(sent)
  def limit(self, requests, now):
   for asked in requests:
    if asked.deadline == FOREVER:
@@ -8792,7 +8796,7 @@ class ServerRequests:
   able = able or [call for call in calls if call.client not in unable]
   reached = [call for call in able or candidates if call.attended]
   if reached:
-   self.ask(reached[-1].client, message)
+   self.ask(reached[-1].client, message, reached[-1].identifier)
   else:
    self._refuse(message, INTERNAL_ERROR, GONE)
   return True
@@ -8823,7 +8827,7 @@ class ServerRequests:
  def ask_deferred(self, client):
   for message in self.deferred.taken_for(client):
    self.ask(client, message)
- def ask(self, client, message):
+ def ask(self, client, message, about=""):
   method = message.method or ""
   if message.id is None:
    refusal = error(INVALID_REQUEST, "Invalid request: an id is a string or an integer")
@@ -8841,7 +8845,7 @@ class ServerRequests:
   if self._lifecycle.era == LEGACY:
    self._instances.asked(self._connection.child, method, client.party)
    self.first_calls.end()
-  self.open.ask(client, message)
+  self.open.ask(client, message, about)
  def holds_back(self, call):
   if self._instances.own and self._instances.owners(self._connection.child):
    self.first_calls.forget()
@@ -10811,7 +10815,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_4d776ac5", RUNTIME, globals())
+embed("_mcpagg_d26e56f2", RUNTIME, globals())
 
 PLAN = {
     "name": "mcp",

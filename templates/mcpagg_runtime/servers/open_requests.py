@@ -78,14 +78,16 @@ class OpenRequests:
         self._several = several
         self.pending: list[ServerRequest] = []
 
-    def ask(self, client: Client, message: Message) -> None:
-        """Ask a client what the child has sent."""
+    def ask(self, client: Client, message: Message, about: str = "") -> None:
+        """Ask a client what the child has sent; for `about` see `Message`."""
         asked = ServerRequest(client, message)
         self.pending.append(asked)
         token = {"progressToken": str(asked.number)} if asked.token else {}
         method, name = message.method or "", self._connection.name
         params = attributed(method, message.json("params"), name, self._several, token)
-        client.deliver(request(asked.number, method, params))
+        sent = request(asked.number, method, params)
+        sent.about = about
+        client.deliver(sent)
 
     def limit(self, requests: list[ServerRequest], now: float) -> None:
         """Give clients so much time to answer, as calls of other ones wait from now on."""
