@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from asyncio import AbstractEventLoop, Future
 from collections.abc import Coroutine, Iterator
 from contextlib import ExitStack
+from contextvars import Context
 from dataclasses import dataclass, field
-from types import FunctionType, MethodType, ModuleType
+from types import CoroutineType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from asgi import Answer, Site, closed, opened, stage
@@ -29,6 +31,8 @@ FACTS: Json = {
 METHODS = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling"}
 ABILITIES: list[Json] = [ASKABLE, ASKABLE, {"elicitation": {}}, {"sampling": {}}, {}]
 TOKENS: list[Any] = [None, 1, "1", 0, "", 2**70]
+ELSEWHERE = (type, ModuleType, str, bytes, int, Future, AbstractEventLoop, CoroutineType, Context)
+"""What leads to nothing, or to the rest of the program: what runs belongs to the loop."""
 REFUSED = -9
 """The code of the errors that clients answer questions with."""
 
@@ -307,7 +311,7 @@ def known(*roots: object) -> list[object]:
     left = [*roots]
     while left:
         one = left.pop()
-        if id(one) in seen or isinstance(one, type | ModuleType | str | bytes | int):
+        if id(one) in seen or isinstance(one, ELSEWHERE):
             continue
         seen.add(id(one))
         if isinstance(one, RoutedCall | Client):
@@ -316,6 +320,6 @@ def known(*roots: object) -> list[object]:
             left += [*(one.__closure__ or ()), *(one.__defaults__ or ())]
         elif isinstance(one, MethodType):
             left.append(one.__self__)
-        elif not isinstance(one, asyncio.AbstractEventLoop):
+        else:
             left += gc.get_referents(one)
     return [*found.values()]

@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py --name http --serve stdio,http
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:37ca9aa79f9ab4aec0716c57aee62aa6189ea44e1dd52b108dd03491890e8799 (mcpagg 0.1.0; without frozen, launch.urls, remote, routing.composite, servers.masking, tool.prefetch)
+#   runtime:  sha256:12d406773db15f9eefbc12c1b26500bc1400ed6c8ac29934034ece820cf9d862 (mcpagg 0.1.0; without frozen, launch.urls, remote, routing.composite, servers.masking, tool.prefetch)
 
 import sys
 
@@ -364,7 +364,7 @@ class StaticAnswers:
         self.children = {self.face: children[self.face]} if self.face else children
         self.own = None
         if self.face:
-            from _mcpagg_37ca9aa7.plan.own import OwnWords
+            from _mcpagg_12d40677.plan.own import OwnWords
 
             self.own = OwnWords(tables["snapshot"][self.face]["server"])
         self.options, _ = scan(tables["options"], 0)
@@ -447,7 +447,7 @@ class StaticAnswers:
     def _initialize_result(self, asked):
         tables, own = self.tables, self.own
         if own is not None:
-            from _mcpagg_37ca9aa7.plan.own import newest_version
+            from _mcpagg_12d40677.plan.own import newest_version
 
             version = negotiated_version(asked, *map(newest_version, self.children.values()))
             return initialize_result(version, own.capabilities, own.info, own.instructions)
@@ -476,7 +476,7 @@ class StaticAnswers:
         face = self.face
         if not face:
             return routes
-        from _mcpagg_37ca9aa7.plan.own import own_rows
+        from _mcpagg_12d40677.plan.own import own_rows
 
         apart = scan(self.tables.get("own_uris", "{}"), 0)[0].get(face, {})
         rows = routes.get(face, {})
@@ -494,7 +494,7 @@ def exit_on_signal(number):
 
 def face_asked(words, tables):
     if words and words[-1].startswith("sha256:"):
-        from _mcpagg_37ca9aa7.launch.digest import data_digest, is_digest
+        from _mcpagg_12d40677.launch.digest import data_digest, is_digest
 
         if not is_digest(words[-1]) or not data_digest(tables).startswith(words[-1]):
             return None
@@ -520,7 +520,7 @@ def main(tables, file):
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_37ca9aa7.stdio.running import run
+    from _mcpagg_12d40677.stdio.running import run
 
     run(tables, file, handover)
 
@@ -593,8 +593,8 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_37ca9aa7.plan.plan import Plan
-    from _mcpagg_37ca9aa7.tool.aggregator import aggregator_of
+    from _mcpagg_12d40677.plan.plan import Plan
+    from _mcpagg_12d40677.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -2291,6 +2291,9 @@ class Session:
    token = message.json("params").part("progressToken")
    if token in self._tokens and self._tokens[token].takes_events:
     return self._tokens[token]
+  own = self._replies.get(message.about)
+  if own is not None and own.takes_events and own.is_attended:
+   return own
   streams = [s for s in self._replies.values() if s.takes_events and s.is_attended]
   last = streams[-1] if streams else None
   standalone = self.standalone if self.standalone.is_attended else None
@@ -5141,6 +5144,7 @@ class Message:
   "_id",
   "_line",
   "_params",
+  "about",
   "id_text",
   "is_versioned",
   "members",
@@ -5159,6 +5163,7 @@ class Message:
   self.id_text = id_text
   self.is_versioned = True
   self.repeats = False
+  self.about = ""
   self._id = identifier
   self._params = None
   self._line = b""
@@ -6467,7 +6472,7 @@ class Rounds:
    self._later(partial(self._ask, question))
  def _ask(self, question):
   if question.id in self.questions:
-   self._port.events.asks(self.call.client, question)
+   self._port.events.asks(self.call, question)
  def _questions_in(self, required):
   wanted = required.value["inputRequests"]
   if type(wanted) is not dict or not all(map(_is_askable, wanted.values())):
@@ -9267,10 +9272,10 @@ class Child:
   if is_lost and not self._loss_said:
    self._loss_said = True
    self.connection.say(LOST_LOG)
- def asks(self, client, message):
+ def asks(self, call, message):
   message = self.connection.unmasked(message)
-  if client is not None:
-   self.requests.ask(client, message)
+  if call is not None:
+   self.requests.ask(call.client, message, call.identifier)
   else:
    self.requests.receive(message)
   self.calls.flush()
@@ -10264,12 +10269,14 @@ class OpenRequests:
   self._send_on = send_on
   self._speakers = speakers
   self.pending = []
- def ask(self, client, message):
+ def ask(self, client, message, about=""):
   asked = ServerRequest(client, message)
   self.pending.append(asked)
   token = {"progressToken": str(asked.number)} if asked.token else {}
   params = self._speakers.request(message, self._connection.name, token)
-  client.deliver(request(asked.number, message.method or "", params))
+  sent = request(asked.number, message.method or "", params)
+  sent.about = about
+  client.deliver(sent)
  def limit(self, requests, now):
   for asked in requests:
    if asked.deadline == FOREVER:
@@ -10447,7 +10454,7 @@ class ServerRequests:
   able = able or [call for call in calls if call.client not in unable]
   reached = [call for call in able or candidates if call.attended]
   if reached:
-   self.ask(reached[-1].client, message)
+   self.ask(reached[-1].client, message, reached[-1].identifier)
   else:
    self._refuse(message, INTERNAL_ERROR, GONE)
   return True
@@ -10478,7 +10485,7 @@ class ServerRequests:
  def ask_deferred(self, client):
   for message in self.deferred.taken_for(client):
    self.ask(client, message)
- def ask(self, client, message):
+ def ask(self, client, message, about=""):
   method = message.method or ""
   if message.id is None:
    refusal = error(INVALID_REQUEST, "Invalid request: an id is a string or an integer")
@@ -10496,7 +10503,7 @@ class ServerRequests:
   if self._lifecycle.era == LEGACY:
    self._instances.asked(self._connection.child, method, client.party)
    self.first_calls.end()
-  self.open.ask(client, message)
+  self.open.ask(client, message, about)
  def holds_back(self, call):
   if self._instances.own and self._instances.owners(self._connection.child):
    self.first_calls.forget()
@@ -12580,7 +12587,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_37ca9aa7", RUNTIME, globals())
+embed("_mcpagg_12d40677", RUNTIME, globals())
 
 PLAN = {
     "name": "http",
@@ -12598,7 +12605,7 @@ PLAN = {
 
 async def app(scope, receive, send):
     """The ASGI application, for `uvicorn server:app` and its like."""
-    from _mcpagg_37ca9aa7.http.app import serve_asgi
+    from _mcpagg_12d40677.http.app import serve_asgi
 
     await serve_asgi(PLAN, __file__, scope, receive, send)
 

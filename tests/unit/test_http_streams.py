@@ -422,3 +422,23 @@ def test_what_belongs_to_another_worker_is_refused_so_that_its_client_begins_ane
         assert not two["db"].calls.any_waits
 
     run(SERVERS, scenario, workers=2)
+
+
+def test_a_question_is_put_into_the_answer_of_the_call_that_asks_it() -> None:
+    """So nobody misses it who has another connection broken."""
+
+    async def scenario(site: Site) -> None:
+        session = await site.session({"elicitation": {}})
+        answers = [site.post(call(number, "m:t"), session) for number in (1, 2)]
+        await site.rest()
+        child = site.up("m")
+        for identifier in site.asked(child):
+            asked = {"k": {"method": "elicitation/create", "params": {"message": "?"}}}
+            value = {"resultType": "input_required", "inputRequests": asked}
+            site.say(child, result(identifier, value))
+        for answer, number in zip(answers, (1, 2), strict=True):
+            assert (await answer.event())["id"] == number
+        await answers[0].hang_up()
+        await answers[1].hang_up()
+
+    run({"m": ["t"]}, scenario, facts={"m": {"protocol": "2026-07-28"}})

@@ -183,14 +183,17 @@ class Session:
     def _target(self, message: Message) -> Stream | None:
         """Return the stream for a request or a notification of a server, None for none.
 
-        A message about a call belongs into the stream of its response. That is known of progress
-        alone; other messages are put into the latest response that is read. Changes of lists and
-        resources belong into the standalone stream.
+        A message about a call belongs into the stream of its response. That is known of progress,
+        and of most requests; what else there is, is put into the latest response that is read.
+        Changes of lists and resources belong into the standalone stream.
         """
         if message.method == PROGRESS:
             token = message.json("params").part("progressToken")
             if token in self._tokens and self._tokens[token].takes_events:
                 return self._tokens[token]
+        own = self._replies.get(message.about)
+        if own is not None and own.takes_events and own.is_attended:
+            return own
         streams = [s for s in self._replies.values() if s.takes_events and s.is_attended]
         last = streams[-1] if streams else None
         standalone = self.standalone if self.standalone.is_attended else None

@@ -68,6 +68,7 @@ class Message:
         "_id",
         "_line",
         "_params",
+        "about",
         "id_text",
         "is_versioned",
         "members",
@@ -93,6 +94,8 @@ class Message:
         """Whether it says which version of JSON-RPC it is of."""
         self.repeats = False
         """Whether one of its members stands twice."""
+        self.about = ""
+        """Of a request to a client: the JSON text of the id of its call that asks it, if known."""
         self._id = identifier
         self._params: dict[str, Any] | None = None
         self._line = b""

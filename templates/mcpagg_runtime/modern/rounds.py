@@ -122,7 +122,7 @@ class Rounds:
     def _ask(self, question: Message) -> None:
         """Ask the client something, unless it has refused something else by then."""
         if question.id in self.questions:
-            self._port.events.asks(self.call.client, question)
+            self._port.events.asks(self.call, question)
 
     def _questions_in(self, required: Json) -> list[Message] | None:
         """Return what input is required as requests to the client, None if that cannot be asked."""

@@ -236,11 +236,11 @@ class Child:
             self._loss_said = True
             self.connection.say(LOST_LOG)
 
-    def asks(self, client: Client | None, message: Message) -> None:
-        """It asks a client something; None if it does not say which."""
+    def asks(self, call: Call | None, message: Message) -> None:
+        """It asks a client something in a call; None if it does not say in which."""
         message = self.connection.unmasked(message)
-        if client is not None:
-            self.requests.ask(client, message)
+        if call is not None:
+            self.requests.ask(call.client, message, call.identifier)
         else:
             self.requests.receive(message)
         self.calls.flush()

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, Protocol
 
-    from mcpagg_runtime.clients.client import Client
     from mcpagg_runtime.plan.plan import Options
     from mcpagg_runtime.servers.calls import Call
     from mcpagg_runtime.servers.effects import Effects, Peer
@@ -50,8 +49,8 @@ if TYPE_CHECKING:
         def answered(self, number: int, message: Message) -> None:
             """It has answered the request with this id, which may have been taken back."""
 
-        def asks(self, client: Client | None, message: Message) -> None:
-            """It asks a client something; None if it does not say which."""
+        def asks(self, call: Call | None, message: Message) -> None:
+            """It asks a client something in a call; None if it does not say in which."""
 
         def notifies(self, message: Message) -> None:
             """It says something that is no answer."""

@@ -68,13 +68,15 @@ class OpenRequests:
         self._speakers = speakers
         self.pending: list[ServerRequest] = []
 
-    def ask(self, client: Client, message: Message) -> None:
-        """Ask a client what the child has sent."""
+    def ask(self, client: Client, message: Message, about: str = "") -> None:
+        """Ask a client what the child has sent; for `about` see `Message`."""
         asked = ServerRequest(client, message)
         self.pending.append(asked)
         token = {"progressToken": str(asked.number)} if asked.token else {}
         params = self._speakers.request(message, self._connection.name, token)
-        client.deliver(request(asked.number, message.method or "", params))
+        sent = request(asked.number, message.method or "", params)
+        sent.about = about
+        client.deliver(sent)
 
     def limit(self, requests: list[ServerRequest], now: float) -> None:
         """Give clients so much time to answer, as calls of other ones wait from now on."""

@@ -142,7 +142,7 @@ class ServerRequests:
         able = able or [call for call in calls if call.client not in unable]
         reached = [call for call in able or candidates if call.attended]
         if reached:
-            self.ask(reached[-1].client, message)
+            self.ask(reached[-1].client, message, reached[-1].identifier)
         else:
             self._refuse(message, INTERNAL_ERROR, GONE)
         return True
@@ -185,8 +185,11 @@ class ServerRequests:
         for message in self.deferred.taken_for(client):
             self.ask(client, message)
 
-    def ask(self, client: Client | None, message: Message) -> None:
-        """Pass the child's request on to a client, or refuse it where that cannot be."""
+    def ask(self, client: Client | None, message: Message, about: str = "") -> None:
+        """Pass the child's request on to a client, or refuse it where that cannot be.
+
+        `about` is the client's id of the call that it is about, as JSON text, if that is known.
+        """
         method = message.method or ""
         if message.id is None:
             refusal = error(INVALID_REQUEST, "Invalid request: an id is a string or an integer")
@@ -204,7 +207,7 @@ class ServerRequests:
         if self._lifecycle.era == LEGACY:
             self._instances.asked(self._connection.child, method, client.party)
             self.first_calls.end()
-        self.open.ask(client, message)
+        self.open.ask(client, message, about)
 
     # Which calls have to wait
 
