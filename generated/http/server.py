@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py --name http --serve stdio,http
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:12d406773db15f9eefbc12c1b26500bc1400ed6c8ac29934034ece820cf9d862 (mcpagg 0.1.0; without frozen, launch.urls, remote, routing.composite, servers.masking, tool.prefetch)
+#   runtime:  sha256:f4b99096749d9240b467983ddc5acd0ce50141c9c62e8acbbc9250942cd8356e (mcpagg 0.1.0; without frozen, launch.urls, remote, routing.composite, servers.masking, tool.prefetch)
 
 import sys
 
@@ -364,7 +364,7 @@ class StaticAnswers:
         self.children = {self.face: children[self.face]} if self.face else children
         self.own = None
         if self.face:
-            from _mcpagg_12d40677.plan.own import OwnWords
+            from _mcpagg_f4b99096.plan.own import OwnWords
 
             self.own = OwnWords(tables["snapshot"][self.face]["server"])
         self.options, _ = scan(tables["options"], 0)
@@ -447,7 +447,7 @@ class StaticAnswers:
     def _initialize_result(self, asked):
         tables, own = self.tables, self.own
         if own is not None:
-            from _mcpagg_12d40677.plan.own import newest_version
+            from _mcpagg_f4b99096.plan.own import newest_version
 
             version = negotiated_version(asked, *map(newest_version, self.children.values()))
             return initialize_result(version, own.capabilities, own.info, own.instructions)
@@ -476,7 +476,7 @@ class StaticAnswers:
         face = self.face
         if not face:
             return routes
-        from _mcpagg_12d40677.plan.own import own_rows
+        from _mcpagg_f4b99096.plan.own import own_rows
 
         apart = scan(self.tables.get("own_uris", "{}"), 0)[0].get(face, {})
         rows = routes.get(face, {})
@@ -494,7 +494,7 @@ def exit_on_signal(number):
 
 def face_asked(words, tables):
     if words and words[-1].startswith("sha256:"):
-        from _mcpagg_12d40677.launch.digest import data_digest, is_digest
+        from _mcpagg_f4b99096.plan.digest import data_digest, is_digest
 
         if not is_digest(words[-1]) or not data_digest(tables).startswith(words[-1]):
             return None
@@ -520,7 +520,7 @@ def main(tables, file):
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_12d40677.stdio.running import run
+    from _mcpagg_f4b99096.stdio.running import run
 
     run(tables, file, handover)
 
@@ -593,8 +593,8 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_12d40677.plan.plan import Plan
-    from _mcpagg_12d40677.tool.aggregator import aggregator_of
+    from _mcpagg_f4b99096.plan.plan import Plan
+    from _mcpagg_f4b99096.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -2579,7 +2579,7 @@ def failed_answer(identifier, reason):
     "launch.approval": r"""
 import os
 import subprocess
-from ..launch.digest import data_digest
+from ..plan.digest import data_digest
 ALLOWED_SIGNERS = "MCPAGG_ALLOWED_SIGNERS"
 NAMESPACE = "mcpagg"
 TIMEOUT_SECONDS = 30.0
@@ -2660,44 +2660,6 @@ def _ssh_keygen(command, text):
   raise NotApproved(f"ssh-keygen cannot be asked about its signature: {problem}") from None
  output, why = (text.decode("utf-8", "replace").strip() for text in (done.stdout, done.stderr))
  return ("" if done.returncode else output), " ".join((why or output).split())
-""",
-    "launch.digest": r"""
-from ..start.values import quote
-DIGEST = "sha256:"
-LEAST_DIGITS = 16
-ENTRY_DIGITS = 32
-_NOT_SIGNED = ("approval", "compiler")
-
-def data_digest(tables):
- signed = {name: table for name, table in tables.items() if name not in _NOT_SIGNED}
- return DIGEST + sha256_of(_sorted_text(signed))
-
-def entry_digest(tables):
- return data_digest(tables)[: len(DIGEST) + ENTRY_DIGITS]
-
-def is_digest(word):
- digits = word[len(DIGEST) :]
- return (
-  word.startswith(DIGEST)
-  and len(digits) >= LEAST_DIGITS
-  and not digits.strip("0123456789abcdef")
- )
-
-def sha256_of(text):
- try:
-  from _sha2 import sha256
- except ImportError:
-  try:
-   from _sha256 import sha256
-  except ImportError:
-   from hashlib import sha256
- digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
- return digest
-
-def _sorted_text(value):
- if type(value) is str:
-  return quote(value)
- return "{" + ", ".join([f"{quote(k)}: {_sorted_text(value[k])}" for k in sorted(value)]) + "}"
 """,
     "launch.launch": r"""
 import os
@@ -3001,7 +2963,7 @@ def missing_variables(
  return missing
 """,
     "launch.nesting": r"""
-from ..launch.digest import data_digest, sha256_of
+from ..plan.digest import data_digest, sha256_of
 from ..start.handover import ABOVE
 _IDENTITY_DIGITS = 32
 
@@ -3649,6 +3611,9 @@ class Difference:
   return new.classes or classes(self.changed[name][0] if name in self.changed else None, new)
  def all_classes(self):
   return {name: self.classes(name) for name in (*self.added, *self.removed, *self.changed)}
+ def refused(self, accepted):
+  names = [*self.added, *self.changed]
+  return {name for name in names if not {*self.classes(name)}.issubset(accepted)}
  def __bool__(self):
   return bool(self.added or self.removed or self.changed)
 
@@ -6850,6 +6815,44 @@ def _with_each(text, member, change):
  same = new == [part for _, part in found]
  return text if same else Json(text).owned({member: f"[{','.join(new)}]"}).text
 """,
+    "plan.digest": r"""
+from ..start.values import quote
+DIGEST = "sha256:"
+LEAST_DIGITS = 16
+ENTRY_DIGITS = 32
+_NOT_SIGNED = ("approval", "compiler")
+
+def data_digest(tables):
+ signed = {name: table for name, table in tables.items() if name not in _NOT_SIGNED}
+ return DIGEST + sha256_of(_sorted_text(signed))
+
+def entry_digest(tables):
+ return data_digest(tables)[: len(DIGEST) + ENTRY_DIGITS]
+
+def is_digest(word):
+ digits = word[len(DIGEST) :]
+ return (
+  word.startswith(DIGEST)
+  and len(digits) >= LEAST_DIGITS
+  and not digits.strip("0123456789abcdef")
+ )
+
+def sha256_of(text):
+ try:
+  from _sha2 import sha256
+ except ImportError:
+  try:
+   from _sha256 import sha256
+  except ImportError:
+   from hashlib import sha256
+ digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+ return digest
+
+def _sorted_text(value):
+ if type(value) is str:
+  return quote(value)
+ return "{" + ", ".join([f"{quote(k)}: {_sorted_text(value[k])}" for k in sorted(value)]) + "}"
+""",
     "plan.face": r"""
 import json
 from ..messages.jsontext import parse
@@ -6956,7 +6959,7 @@ def _section(server, words, share):
  return text if len(text) <= share - 2 else text[: share - 3].rstrip() + "…"
 """,
     "plan.names": r"""
-from ..launch.digest import sha256_of
+from ..plan.digest import sha256_of
 from ..plan.own import PORTABLE, is_portable
 PORTABLE_LIMIT = 50
 _HASH_LENGTHS = (6, 12, 32)
@@ -7115,6 +7118,10 @@ class Options:
   return self.on_drift == "refuse"
 
 class Plan:
+ asked = ()
+ face = ""
+ identity = ""
+ newest = LEGACY_VERSIONS[0]
  def __init__(self, tables):
   self.tables = tables
   self.name = tables["name"]
@@ -7135,10 +7142,6 @@ class Plan:
   self.approval = parse(tables.get("approval", "{}"))
   self.profiles = tables.get("profiles", "")
   self.whole = self
-  self.asked = ()
-  self.face = ""
-  self.identity = ""
-  self.newest = LEGACY_VERSIONS[0]
   self.own_uris = parse(tables.get("own_uris", "{}"))
   self.overlays = tables.get("overlays", "")
   self.frozen = tables.get("frozen", "")
@@ -9933,7 +9936,7 @@ from ..lists.listing import Listing, listed
 from ..messages.jsontext import Malformed
 from ..messages.protocol import METHOD_NOT_FOUND, MODERN, PAGES
 from ..servers.effects import FOREVER
-from ..servers.withheld import Withheld
+from ..servers.withheld import Withheld, accepted_items, refusals
 SETTLE_SECONDS = 0.5
 FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 60.0
@@ -10132,26 +10135,11 @@ class ListReader:
   if self._policy == "live":
    self._serve(items)
   elif self._guarded:
-   refused = self._refused(difference)
-   how = {name: "is new" for name in difference.added if name in refused}
-   how.update({name: "changed" for name in difference.changed if name in refused})
-   what, since = f"has a {self.kind.name[:-1]}", "since this proxy was compiled"
-   reasons = {
-    item: f"{what} '{item.original}' that {how[item.original]} {since}"
-    for item in items
-    if item.original in how
-   }
+   refused = difference.refused(self._accepted)
+   reasons = refusals(self.kind, difference, refused)
    self.withheld = Withheld(self._catalogue, self._server, reasons)
    recorded = self._catalogue.recorded(self._server)
-   known = [item.original for item in recorded if item.original not in difference.removed]
-   served = {item.original: item for item in recorded}
-   served.update({name: difference.new[name] for name in difference.changed})
-   served.update({name: difference.new[name] for name in difference.added})
-   names = [name for name in (*known, *difference.added) if name not in refused]
-   self._serve([served[name] for name in names])
- def _refused(self, difference):
-  names = [*difference.added, *difference.changed]
-  return {name for name in names if not self._accepted.issuperset(difference.classes(name))}
+   self._serve(accepted_items(recorded, difference, refused))
  def _serve(self, items):
   if not self._instances.shares(self._connection.child):
    return
@@ -10183,7 +10171,7 @@ class ListReader:
  def _does(self, difference):
   if not (self._guarded and self._accepted):
    return _DOES[self._policy]
-  refused = self._refused(difference)
+  refused = difference.refused(self._accepted)
   accepted = ", ".join(sorted(self._accepted))
   if not refused:
    return f"it is served, as {accepted} is accepted"
@@ -10669,6 +10657,21 @@ class Withheld:
   served = [qualified_unit(item.original) for item in self._catalogue.served(self._server)]
   around = [folder for folder in served if is_within(uri, folder)]
   return all(len(folder) <= len(qualified_unit(withheld)) for folder in around)
+
+def refusals(kind, difference, refused):
+ what, since = f"has a {kind.name[:-1]}", "since this proxy was compiled"
+ how = {name: "is new" if name in difference.added else "changed" for name in refused}
+ return {
+  difference.new[name]: f"{what} '{name}' that {became} {since}"
+  for name, became in how.items()
+ }
+
+def accepted_items(
+ recorded, difference, refused):
+ items = {item.original: item for item in recorded if item.original not in difference.removed}
+ items.update({name: difference.new[name] for name in difference.changed})
+ items.update({name: difference.new[name] for name in difference.added})
+ return [item for name, item in items.items() if name not in refused]
 """,
     "stdio.call_log": r"""
 import os
@@ -11371,11 +11374,11 @@ def _protocol_output():
 import os
 import threading
 from functools import partial
-from ..launch.digest import data_digest
 from ..launch.launch import Launches
 from ..launch.nesting import with_identity
 from ..messages.jsontext import parse
 from ..messages.printable import where
+from ..plan.digest import data_digest
 from ..processes.process import Process
 from ..processes.reasons import start_failure
 from ..processes.spawning import spawn
@@ -11954,7 +11957,7 @@ import os
 import signal
 from ..clients.profiles import narrowed, profile_names
 from ..launch.approval import NotApproved, signer_of
-from ..launch.digest import (
+from ..plan.digest import (
  DIGEST,
  LEAST_DIGITS,
  data_digest,
@@ -12587,7 +12590,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_12d40677", RUNTIME, globals())
+embed("_mcpagg_f4b99096", RUNTIME, globals())
 
 PLAN = {
     "name": "http",
@@ -12605,7 +12608,7 @@ PLAN = {
 
 async def app(scope, receive, send):
     """The ASGI application, for `uvicorn server:app` and its like."""
-    from _mcpagg_12d40677.http.app import serve_asgi
+    from _mcpagg_f4b99096.http.app import serve_asgi
 
     await serve_asgi(PLAN, __file__, scope, receive, send)
 

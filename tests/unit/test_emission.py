@@ -38,10 +38,10 @@ from mcpagg.passes.emission.tables import TABLES
 from mcpagg.problems import ConfigError
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg_runtime.clients.answers import Answers
-from mcpagg_runtime.launch.digest import data_digest
 from mcpagg_runtime.lists.catalogue import KINDS
 from mcpagg_runtime.lists.hidden import HIDDEN
 from mcpagg_runtime.lists.listing import MAXIMUM_ENTRY_DEPTH
+from mcpagg_runtime.plan.digest import data_digest
 from mcpagg_runtime.plan.plan import Plan
 
 START_OF_DECISIONS = "# What this proxy is"

@@ -9,7 +9,7 @@ import pytest
 from core import ASKABLE, Json, World, call, plan, request, tool
 
 from mcpagg_runtime.clients.profiles import narrowed
-from mcpagg_runtime.launch.digest import data_digest, is_digest
+from mcpagg_runtime.plan.digest import data_digest, is_digest
 from mcpagg_runtime.plan.face import UnknownServer, served
 
 PAGE = "ui://x/main"

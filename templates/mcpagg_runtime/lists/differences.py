@@ -10,7 +10,7 @@ from mcpagg_runtime.messages.jsontext import parse
 from mcpagg_runtime.messages.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from mcpagg_runtime.lists.catalogue import Catalogue, Item
 
@@ -45,6 +45,11 @@ class Difference:
     def all_classes(self) -> dict[str, list[str]]:
         """Return the classes of what became of each item that is not the same."""
         return {name: self.classes(name) for name in (*self.added, *self.removed, *self.changed)}
+
+    def refused(self, accepted: Collection[str]) -> set[str]:
+        """Return the items of the new list that are not as accepted: of any other class, too."""
+        names = [*self.added, *self.changed]
+        return {name for name in names if not {*self.classes(name)}.issubset(accepted)}
 
     def __bool__(self) -> bool:
         return bool(self.added or self.removed or self.changed)

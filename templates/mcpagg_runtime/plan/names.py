@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.launch.digest import sha256_of
+from mcpagg_runtime.plan.digest import sha256_of
 from mcpagg_runtime.plan.own import PORTABLE, is_portable
 
 if TYPE_CHECKING:

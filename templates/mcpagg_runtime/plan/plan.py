@@ -56,6 +56,15 @@ class Options:
 class Plan:
     """What the compiler decided."""
 
+    asked: tuple[str, ...] = ()
+    """The servers that the command line has served (`--as`), () for all."""
+    face = ""
+    """The server that is served as itself, "" for a proxy; see `face`."""
+    identity = ""
+    """Its `serverInfo` as JSON text, "" for that of a proxy."""
+    newest = LEGACY_VERSIONS[0]
+    """The newest version that it speaks with a handshake."""
+
     def __init__(self, tables: Mapping[str, Any]) -> None:
         """Read it from the tables of an emitted file.
 
@@ -104,14 +113,6 @@ class Plan:
         """The profiles to choose from, see `profiles`: JSON text, "" for none."""
         self.whole = self
         """The plan that this is a part of: itself, unless it is narrowed."""
-        self.asked: tuple[str, ...] = ()
-        """The servers that the command line has served (`--as`), () for all."""
-        self.face = ""
-        """The server that is served as itself, "" for a proxy; see `face`."""
-        self.identity = ""
-        """Its `serverInfo` as JSON text, "" for that of a proxy."""
-        self.newest = LEGACY_VERSIONS[0]
-        """The newest version that it speaks with a handshake."""
         self.own_uris: Mapping[str, Mapping[str, list[str]]] = parse(tables.get("own_uris", "{}"))
         """{server: {kind: all its URIs}}, where another server is asked for some of them."""
         self.overlays: str = tables.get("overlays", "")

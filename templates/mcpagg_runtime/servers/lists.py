@@ -15,7 +15,7 @@ from mcpagg_runtime.lists.listing import Listing, listed
 from mcpagg_runtime.messages.jsontext import Malformed
 from mcpagg_runtime.messages.protocol import METHOD_NOT_FOUND, MODERN, PAGES
 from mcpagg_runtime.servers.effects import FOREVER
-from mcpagg_runtime.servers.withheld import Withheld
+from mcpagg_runtime.servers.withheld import Withheld, accepted_items, refusals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -301,31 +301,11 @@ class ListReader:
         if self._policy == "live":
             self._serve(items)
         elif self._guarded:
-            refused = self._refused(difference)
-            how = {name: "is new" for name in difference.added if name in refused}
-            how.update({name: "changed" for name in difference.changed if name in refused})
-            what, since = f"has a {self.kind.name[:-1]}", "since this proxy was compiled"
-            reasons = {
-                item: f"{what} '{item.original}' that {how[item.original]} {since}"
-                for item in items
-                if item.original in how
-            }
+            refused = difference.refused(self._accepted)
+            reasons = refusals(self.kind, difference, refused)
             self.withheld = Withheld(self._catalogue, self._server, reasons)
             recorded = self._catalogue.recorded(self._server)
-            known = [item.original for item in recorded if item.original not in difference.removed]
-            served = {item.original: item for item in recorded}
-            served.update({name: difference.new[name] for name in difference.changed})
-            served.update({name: difference.new[name] for name in difference.added})
-            names = [name for name in (*known, *difference.added) if name not in refused]
-            self._serve([served[name] for name in names])
-
-    def _refused(self, difference: Difference) -> set[str]:
-        """Return the items of the list that are withheld under `refuse`: all but what is accepted.
-
-        An item of which anything else has changed is withheld.
-        """
-        names = [*difference.added, *difference.changed]
-        return {name for name in names if not self._accepted.issuperset(difference.classes(name))}
+            self._serve(accepted_items(recorded, difference, refused))
 
     def _serve(self, items: list[Item]) -> None:
         """Serve a list from now on, and tell clients if theirs is another one than before.
@@ -372,7 +352,7 @@ class ListReader:
         """Say what is done with a list that differs."""
         if not (self._guarded and self._accepted):
             return _DOES[self._policy]
-        refused = self._refused(difference)
+        refused = difference.refused(self._accepted)
         accepted = ", ".join(sorted(self._accepted))
         if not refused:
             return f"it is served, as {accepted} is accepted"

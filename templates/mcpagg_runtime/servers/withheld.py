@@ -9,9 +9,10 @@ from mcpagg_runtime.messages.protocol import METHODS, OTHER
 from mcpagg_runtime.plan.uri_templates import fits, is_within, qualified_unit
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
-    from mcpagg_runtime.lists.catalogue import Catalogue, Item
+    from mcpagg_runtime.lists.catalogue import Catalogue, Item, Kind
+    from mcpagg_runtime.lists.differences import Difference
 
 
 class Withheld:
@@ -50,3 +51,23 @@ class Withheld:
         served = [qualified_unit(item.original) for item in self._catalogue.served(self._server)]
         around = [folder for folder in served if is_within(uri, folder)]
         return all(len(folder) <= len(qualified_unit(withheld)) for folder in around)
+
+
+def refusals(kind: Kind, difference: Difference, refused: Collection[str]) -> dict[Item, str]:
+    """Return {item: why it is withheld} for the own names in `refused`."""
+    what, since = f"has a {kind.name[:-1]}", "since this proxy was compiled"
+    how = {name: "is new" if name in difference.added else "changed" for name in refused}
+    return {
+        difference.new[name]: f"{what} '{name}' that {became} {since}"
+        for name, became in how.items()
+    }
+
+
+def accepted_items(
+    recorded: Iterable[Item], difference: Difference, refused: Collection[str]
+) -> list[Item]:
+    """Return what is served of a list: what is as recorded, and what is new and not refused."""
+    items = {item.original: item for item in recorded if item.original not in difference.removed}
+    items.update({name: difference.new[name] for name in difference.changed})
+    items.update({name: difference.new[name] for name in difference.added})
+    return [item for name, item in items.items() if name not in refused]

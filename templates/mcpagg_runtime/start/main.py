@@ -228,7 +228,7 @@ def face_asked(words: list[str], tables: Mapping[str, Any]) -> str | None:
     digest is not that of the tables.
     """
     if words and words[-1].startswith("sha256:"):
-        from mcpagg_runtime.launch.digest import data_digest, is_digest  # for such an entry alone
+        from mcpagg_runtime.plan.digest import data_digest, is_digest  # for such an entry alone
 
         if not is_digest(words[-1]) or not data_digest(tables).startswith(words[-1]):
             return None

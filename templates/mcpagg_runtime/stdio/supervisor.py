@@ -7,11 +7,11 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.launch.digest import data_digest
 from mcpagg_runtime.launch.launch import Launches
 from mcpagg_runtime.launch.nesting import with_identity
 from mcpagg_runtime.messages.jsontext import parse
 from mcpagg_runtime.messages.printable import where
+from mcpagg_runtime.plan.digest import data_digest
 from mcpagg_runtime.processes.process import Process
 from mcpagg_runtime.processes.reasons import start_failure
 from mcpagg_runtime.processes.spawning import spawn

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.clients.profiles import narrowed, profile_names
 from mcpagg_runtime.launch.approval import NotApproved, signer_of
-from mcpagg_runtime.launch.digest import (
+from mcpagg_runtime.plan.digest import (
     DIGEST,
     LEAST_DIGITS,
     data_digest,

@@ -36,10 +36,10 @@ from mcpagg.passes.emission.readback import cut, read_back
 from mcpagg.passes.emission.tables import ROUTES, SNAPSHOT, TABLES
 from mcpagg.passes.linking.linking import Linked, Route, Subset
 from mcpagg.snapshot import ChildSnapshot, Snapshot
-from mcpagg_runtime.launch.digest import data_digest
 from mcpagg_runtime.launch.needs import uses
 from mcpagg_runtime.lists.catalogue import KINDS, SKILLS, TOOLS, Kind, wraps_output
 from mcpagg_runtime.messages.protocol import MODERN_VERSION
+from mcpagg_runtime.plan.digest import data_digest
 
 APPROVED = "\nAPPROVAL = "
 """Stands in a text that has an approval."""
