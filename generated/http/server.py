@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py --name http --serve stdio,http
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:37ca9aa79f9ab4aec0716c57aee62aa6189ea44e1dd52b108dd03491890e8799 (mcpagg 0.1.0; without frozen, launch.urls, remote, routing.composite, servers.masking, tool.prefetch)
+#   runtime:  sha256:82cf8cefc8c008b7723a9122a15ec6a22cf1dd6cd08404149b8a7370ffe82d3f (mcpagg 0.1.0; without frozen, launch.urls, remote, routing.composite, servers.masking, tool.prefetch)
 
 import sys
 
@@ -364,7 +364,7 @@ class StaticAnswers:
         self.children = {self.face: children[self.face]} if self.face else children
         self.own = None
         if self.face:
-            from _mcpagg_37ca9aa7.plan.own import OwnWords
+            from _mcpagg_82cf8cef.plan.own import OwnWords
 
             self.own = OwnWords(tables["snapshot"][self.face]["server"])
         self.options, _ = scan(tables["options"], 0)
@@ -447,7 +447,7 @@ class StaticAnswers:
     def _initialize_result(self, asked):
         tables, own = self.tables, self.own
         if own is not None:
-            from _mcpagg_37ca9aa7.plan.own import newest_version
+            from _mcpagg_82cf8cef.plan.own import newest_version
 
             version = negotiated_version(asked, *map(newest_version, self.children.values()))
             return initialize_result(version, own.capabilities, own.info, own.instructions)
@@ -476,7 +476,7 @@ class StaticAnswers:
         face = self.face
         if not face:
             return routes
-        from _mcpagg_37ca9aa7.plan.own import own_rows
+        from _mcpagg_82cf8cef.plan.own import own_rows
 
         apart = scan(self.tables.get("own_uris", "{}"), 0)[0].get(face, {})
         rows = routes.get(face, {})
@@ -494,7 +494,7 @@ def exit_on_signal(number):
 
 def face_asked(words, tables):
     if words and words[-1].startswith("sha256:"):
-        from _mcpagg_37ca9aa7.launch.digest import data_digest, is_digest
+        from _mcpagg_82cf8cef.launch.digest import data_digest, is_digest
 
         if not is_digest(words[-1]) or not data_digest(tables).startswith(words[-1]):
             return None
@@ -520,7 +520,7 @@ def main(tables, file):
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_37ca9aa7.stdio.running import run
+    from _mcpagg_82cf8cef.stdio.running import run
 
     run(tables, file, handover)
 
@@ -593,8 +593,8 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_37ca9aa7.plan.plan import Plan
-    from _mcpagg_37ca9aa7.tool.aggregator import aggregator_of
+    from _mcpagg_82cf8cef.plan.plan import Plan
+    from _mcpagg_82cf8cef.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -801,6 +801,7 @@ class Client:
  may_answer = True
  token = ""
  extra = {}
+ repeats = False
  latest = {}
  asked = 0
  deliver = staticmethod(_lost)
@@ -4814,6 +4815,7 @@ def strings(value, pointer=""):
 """,
     "messages.jsontext": r"""
 import json.decoder
+from functools import lru_cache
 from ..start.values import (
  ScannerOptions,
  new_scanner,
@@ -4987,10 +4989,17 @@ def edited(text, drop=(), add={}):
  return Json(text).edited(drop, add).text
 
 def rivals(names, ours):
- others, folded = set(names).difference(ours), set(map(str.casefold, ours))
+ others = set(names).difference(ours)
+ if not others:
+  return []
+ folded = _folded(frozenset(ours))
  if folded.isdisjoint(map(str.casefold, others)):
   return []
  return [name for name in names if name in others and name.casefold() in folded]
+
+@lru_cache(32)
+def _folded(names):
+ return frozenset(map(str.casefold, names))
 
 def spliced(text, changes):
  parts, done = [], 0
@@ -5133,7 +5142,8 @@ SHALLOW = 500
 DEPTH_MARGIN = 100
 NOTED = 1 << 13
 _PRINTED = ("params", "result", "error")
-_OF_META = ("progressToken", *ENVELOPE)
+_META = frozenset({"_meta"})
+_OF_META = frozenset({"progressToken", *ENVELOPE})
 _OF_REFERENCE = ("type", "name", "uri")
 
 class Message:
@@ -5213,7 +5223,7 @@ class Message:
  def ambiguity(self):
   member, params = METHODS.get(self.method or "", OTHER).member, self.params
   meta = params.get("_meta")
-  twice = rivals(params, ("_meta",))
+  twice = rivals(params, _META)
   twice += rivals(meta, _OF_META) if type(meta) is dict else []
   if twice:
    return f"{twice[0]} in params is another member's name, but for its case"
@@ -5788,7 +5798,7 @@ from ..messages.protocol import (
 from ..modern.rounds import Rounds
 from ..modern.subscriptions import Streams
 from ..servers.effects import FOREVER
-from ..servers.unmatched import FIRST_ID, AnsweredNotifications
+from ..servers.unmatched import FIRST_ID
 from ..start.values import quote
 MODERN_MEMBERS = ("resultType", "ttlMs", "cacheScope")
 LEGACY_NOTIFICATIONS = frozenset({PROGRESS, ROOTS_CHANGED})
@@ -5811,7 +5821,6 @@ class ModernChildPort:
   self._asking, self._info = "{}", ""
   self._declared = None
   self._level = ""
-  self._unasked = AnsweredNotifications()
   self.in_flight = {}
   self.rounds = {}
   self._streams = Streams(connection, self._own)
@@ -5914,19 +5923,19 @@ class ModernChildPort:
    self.in_flight.pop(sent)(message)
   elif sent in self._streams:
    self._streams.ended(sent, message.raw("error") if message.is_error else "")
-  elif message.is_response and sent < FIRST_ID and not self._unasked.takes(message):
+  elif message.is_response and sent < FIRST_ID and not self.connection.unasked.takes(message):
    self._unmatched(message)
  def _pass(self, message):
-  number, said = message.number, message.value("result")
+  number, said = message.number, message.members.get("result")
   if message.is_error:
    call = self.connection.calls.get(number)
    asking = None if call is None else call.client
    message = failure(str(number), self.explained(message, asking))
-  elif type(said) is not dict:
+  elif said is None or type(said.value) is not dict:
    message = self.failure(number, "answered with what is no result")
-  elif said.get("resultType") == "input_required":
-   name, whole = self.connection.name, message.members["result"]
-   message = result(str(number), self._speakers.required_input(whole, name))
+  elif said.value.get("resultType") == "input_required":
+   asked = self._speakers.required_input(said, self.connection.name)
+   message = result(str(number), asked)
   self.events.answered(number, message)
  def _ended(self, call, sent, message):
   answer = self.legacy_answer(call, message)
@@ -6022,7 +6031,7 @@ from ..modern.subscriptions import Subscription, subscription
 from ..servers.calls import tool_not_found, tool_of_nobody
 from ..start.values import quote
 UNCACHED = {"ttlMs": "0", "cacheScope": '"private"'}
-_OURS = ("resultType", "inputRequests", "requestState", "_meta", *UNCACHED)
+_OURS = frozenset({"resultType", "inputRequests", "requestState", "_meta", *UNCACHED})
 
 class PendingCall(ModernRequest):
  def __init__(self, edge, client, message):
@@ -8768,7 +8777,7 @@ class LateCalls:
    del self._late[number]
 """,
     "servers.calls": r"""
-from ..clients.client import ModernRequest, extra_of
+from ..clients.client import extra_of
 from ..messages.jsontext import Json, members, obj, place_of, rivals, spliced
 from ..messages.message import Message, error, failure, notification, request
 from ..messages.protocol import (
@@ -8858,9 +8867,7 @@ class Call:
    self.deadline = min(now + self._limit, self._latest)
  @property
  def is_ambiguous(self):
-  if isinstance(self.client, ModernRequest) and self.client.repeats:
-   return True
-  return self._message.members["params"].stands_twice("_meta")
+  return self.client.repeats or self._message.members["params"].stands_twice("_meta")
  def extra(self):
   if self.client.is_modern:
    return self.client.extra
@@ -12580,7 +12587,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_37ca9aa7", RUNTIME, globals())
+embed("_mcpagg_82cf8cef", RUNTIME, globals())
 
 PLAN = {
     "name": "http",
@@ -12598,7 +12605,7 @@ PLAN = {
 
 async def app(scope, receive, send):
     """The ASGI application, for `uvicorn server:app` and its like."""
-    from _mcpagg_37ca9aa7.http.app import serve_asgi
+    from _mcpagg_82cf8cef.http.app import serve_asgi
 
     await serve_asgi(PLAN, __file__, scope, receive, send)
 

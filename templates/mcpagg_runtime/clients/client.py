@@ -87,6 +87,8 @@ class Client:
     """Of a request of a modern client: the JSON text of its progress token, "" for none."""
     extra: Mapping[str, str] = {}
     """Of such: {name: JSON text} of what its `_meta` has beside the envelope and that token."""
+    repeats = False
+    """Of such: whether a member of its `_meta` stands twice."""
     latest: Mapping[str, Any] = {}
     """What was read of the `_meta` of the last modern request over the connection."""
     asked = 0
@@ -166,8 +168,6 @@ class ModernRequest(Client):
     """The error that a bad envelope is answered with, as JSON text, "" for none."""
     meta: str
     """The JSON text of its `_meta`."""
-    repeats: bool
-    """Whether a member of that stands twice."""
 
     def __init__(self, client: Client, message: Message) -> None:
         super().__init__(client.names)

@@ -7,6 +7,7 @@ surrogates and members that nobody knows, as whoever wrote it did.
 from __future__ import annotations
 
 import json.decoder  # noqa: F401 - before Python 3.12 the scanner names its errors by it
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.start.values import (
@@ -267,10 +268,18 @@ def edited(text: str, drop: Collection[str] = (), add: Mapping[str, str] = {}) -
 
 def rivals(names: Collection[str], ours: Collection[str]) -> list[str]:
     """Return which names a parser that ignores case takes for one of ours, and are none."""
-    others, folded = set(names).difference(ours), set(map(str.casefold, ours))
+    others = set(names).difference(ours)
+    if not others:
+        return []
+    folded = _folded(frozenset(ours))
     if folded.isdisjoint(map(str.casefold, others)):
         return []
     return [name for name in names if name in others and name.casefold() in folded]
+
+
+@lru_cache(32)  # the same few are asked for with each message
+def _folded(names: frozenset[str]) -> frozenset[str]:
+    return frozenset(map(str.casefold, names))
 
 
 def spliced(text: str, changes: list[tuple[Span, str]]) -> str:

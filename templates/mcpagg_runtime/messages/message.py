@@ -54,7 +54,8 @@ NOTED = 1 << 13
 
 _PRINTED = ("params", "result", "error")
 # What a request must not name twice, see `Message.ambiguity`.
-_OF_META = ("progressToken", *ENVELOPE)
+_META = frozenset({"_meta"})
+_OF_META = frozenset({"progressToken", *ENVELOPE})
 _OF_REFERENCE = ("type", "name", "uri")
 
 
@@ -178,7 +179,7 @@ class Message:
         """
         member, params = METHODS.get(self.method or "", OTHER).member, self.params
         meta = params.get("_meta")
-        twice = rivals(params, ("_meta",))
+        twice = rivals(params, _META)
         twice += rivals(meta, _OF_META) if type(meta) is dict else []
         if twice:
             return f"{twice[0]} in params is another member's name, but for its case"

@@ -39,7 +39,7 @@ from mcpagg_runtime.messages.protocol import (
 from mcpagg_runtime.modern.rounds import Rounds
 from mcpagg_runtime.modern.subscriptions import Streams
 from mcpagg_runtime.servers.effects import FOREVER
-from mcpagg_runtime.servers.unmatched import FIRST_ID, AnsweredNotifications
+from mcpagg_runtime.servers.unmatched import FIRST_ID
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
@@ -84,7 +84,6 @@ class ModernChildPort:
         self._declared: Any = None
         """The capabilities that the child declares."""
         self._level = ""
-        self._unasked = AnsweredNotifications()
         self.in_flight: dict[int, Callable[[Message], None]] = {}
         """{id of a request that the child is to answer: what takes the answer}."""
         self.rounds: dict[int, Rounds] = {}
@@ -226,21 +225,21 @@ class ModernChildPort:
             self.in_flight.pop(sent)(message)
         elif sent in self._streams:
             self._streams.ended(sent, message.raw("error") if message.is_error else "")
-        elif message.is_response and sent < FIRST_ID and not self._unasked.takes(message):
+        elif message.is_response and sent < FIRST_ID and not self.connection.unasked.takes(message):
             self._unmatched(message)
 
     def _pass(self, message: Message) -> None:
         """Pass on an answer to who speaks this revision: as it is, what input is required too."""
-        number, said = message.number, message.value("result")
+        number, said = message.number, message.members.get("result")
         if message.is_error:
             call = self.connection.calls.get(number)
             asking = None if call is None else call.client
             message = failure(str(number), self.explained(message, asking))
-        elif type(said) is not dict:
+        elif said is None or type(said.value) is not dict:
             message = self.failure(number, "answered with what is no result")
-        elif said.get("resultType") == "input_required":
-            name, whole = self.connection.name, message.members["result"]
-            message = result(str(number), self._speakers.required_input(whole, name))
+        elif said.value.get("resultType") == "input_required":
+            asked = self._speakers.required_input(said, self.connection.name)
+            message = result(str(number), asked)
         self.events.answered(number, message)
 
     def _ended(self, call: Call, sent: Message, message: Message) -> None:

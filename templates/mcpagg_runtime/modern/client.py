@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 # The result of a call that has none, and of one that says nothing of its own.
 UNCACHED = {"ttlMs": "0", "cacheScope": '"private"'}
 # What is ours to say, or to see, in a result: whether it asks something, and how long it keeps.
-_OURS = ("resultType", "inputRequests", "requestState", "_meta", *UNCACHED)
+_OURS = frozenset({"resultType", "inputRequests", "requestState", "_meta", *UNCACHED})
 
 
 class PendingCall(ModernRequest):

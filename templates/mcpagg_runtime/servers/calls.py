@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.clients.client import ModernRequest, extra_of
+from mcpagg_runtime.clients.client import extra_of
 from mcpagg_runtime.messages.jsontext import Json, members, obj, place_of, rivals, spliced
 from mcpagg_runtime.messages.message import Message, error, failure, notification, request
 from mcpagg_runtime.messages.protocol import (
@@ -140,9 +140,7 @@ class Call:
     @property
     def is_ambiguous(self) -> bool:
         """Whether its `_meta`, or a member of that, stands twice."""
-        if isinstance(self.client, ModernRequest) and self.client.repeats:
-            return True
-        return self._message.members["params"].stands_twice("_meta")
+        return self.client.repeats or self._message.members["params"].stands_twice("_meta")
 
     def extra(self) -> Mapping[str, str]:
         """Return {name: JSON text} of what its `_meta` has beside who asks and a progress token."""
