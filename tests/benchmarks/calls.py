@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from functools import partial
 from statistics import median, quantiles
 
 from bench import Bench
 from contenders import RELAYS, Scene
+from large import ERAS, Warm, opened
 from pipe import Open
 from processes import cpu, resident
 
@@ -19,6 +21,10 @@ MEDIAN_GOAL, P99_GOAL = 0.08, 0.4
 
 IN_FLIGHT, SHARE_GOALS = (16, 64), {16: 0.42}
 """How many calls are in flight; the share of the direct throughput that is to be reached."""
+
+PAIRING_TURNS, PAIRING_CALLS, PAIRING_GOAL = 30, 100, 1.15
+"""How often each pairing of eras makes how many calls; the most CPU that modern peers may take, as
+a multiple of what legacy ones do."""
 
 BURST_CALLS, BURST_SECONDS = 3000, 3.0
 """A burst ends after so many calls or so long."""
@@ -47,6 +53,32 @@ def measure(bench: Bench) -> None:
     finally:
         for each in running.values():
             each.pipe.close()
+    pairings(bench)
+
+
+def pairings(bench: Bench) -> None:
+    """Make small calls in each pairing of eras: the least CPU of all turns counts."""
+    with ExitStack() as closing:
+        running = {}
+        for child in ERAS:
+            for name, warm in opened(bench, child).items():
+                closing.callback(warm.server.pipe.close)
+                if name.startswith("mcpagg"):
+                    running[f"{name.removeprefix('mcpagg, ')}, {child} server"] = warm
+        taken = bench.turns(PAIRING_TURNS, running, spent)
+    least = {name: {"CPU us": [min(seen["CPU us"])]} for name, seen in taken.items()}
+    table = bench.report.add("CPU of a call, by pairing", "legacy client, legacy server", least)
+    ratio = table.ratio("modern client, modern server", "CPU us")
+    bench.report.goal("CPU of a call, modern peers", ratio, "x legacy", most=PAIRING_GOAL)
+
+
+def spent(warm: Warm) -> dict[str, float]:
+    """Make some small calls, one after another."""
+    pid = warm.server.pipe.process.pid
+    before = cpu(pid)
+    for _ in range(PAIRING_CALLS):
+        warm.server.answer(size=64, kind="text")
+    return {"CPU us": 1e6 * (cpu(pid) - before) / PAIRING_CALLS}
 
 
 def sequential(server: Open) -> dict[str, float]:
