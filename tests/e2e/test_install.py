@@ -31,6 +31,7 @@ from mcpagg.install.places import find_scopes
 from mcpagg.install.running import writer_of
 from mcpagg.job import SILENT
 from mcpagg.passes.config import read_config
+from mcpagg.problems import ConfigError, Problem
 from mcpagg.spec import ServerSpec
 from mcpagg_runtime.launch.variables import resolve
 
@@ -596,6 +597,31 @@ def test_wherever_an_installation_is_cut_off_the_next_one_completes_it(
     assert config.read_bytes() == whole
     assert uninstalls("claude-desktop") == 0
     assert config.read_bytes() == before
+
+
+def test_where_the_config_cannot_be_written_the_file_is_as_it_was(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = desktop(home, a=stub_entry(tools=["one"]), b=stub_entry(tools=["two"]))
+    backup = writing.backup_of(find_scopes("", str(config), home, {}, sys.platform, home)[0])
+    backup.mkdir()
+    before = config.read_bytes()
+    assert installs("claude-desktop", "--only", "a") == 2
+    assert f"{backup}: cannot be written" in capsys.readouterr().err
+    assert config.read_bytes() == before
+    assert not [path for path in (home / ".local").rglob("*") if path.is_file()]
+
+    backup.rmdir()
+    assert installs("claude-desktop", "--only", "a") == 0
+    folder = file_of(config, "a").parent
+    installed = {file: file.read_bytes() for file in (config, *folder.iterdir())}
+
+    def refused(*_: object) -> None:
+        raise ConfigError(str(config), [Problem("", "cannot be written: no")])
+
+    monkeypatch.setattr("mcpagg.install.installing.write_config", refused)
+    assert installs("claude-desktop", "--only", "b") == 2
+    assert {file: file.read_bytes() for file in (config, *folder.iterdir())} == installed
 
 
 @posix("links are for those who may make them")

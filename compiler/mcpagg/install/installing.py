@@ -31,6 +31,7 @@ from mcpagg.install.running import writer_of
 from mcpagg.install.tree import Path as Keys
 from mcpagg.install.tree import Uneditable
 from mcpagg.install.writing import (
+    all_or_none,
     backup_of,
     check_unchanged,
     to_the_end,
@@ -238,20 +239,26 @@ def write_all(installation: Installation, now: Config) -> Config:
     Raises:
         ConfigError: one cannot be written, or the config has changed meanwhile.
     """
-    plan, result = installation.plan, installation.result
+    plan, text = installation.plan, installation.result.text.encode("utf-8")
     is_own = plan.scope.root is None
+    files = {
+        plan.file: text,
+        plan.source: installation.result.job.source.text,
+        record_for(plan.file): installation.record.data(),
+    }
     with to_the_end():
         check_unchanged(plan.scope, now)
         if is_own:
             os.makedirs(plan.file.parent, mode=0o700, exist_ok=True)
-        write(plan.file, result.text.encode("utf-8"), EXECUTABLE)
-        write(plan.source, result.job.source.text, PRIVATE if is_own else READABLE)
-        write(record_for(plan.file), installation.record.data(), PRIVATE if is_own else READABLE)
-        if not installation.changes:
-            return now
-        is_first = not any(chosen.face for chosen in plan.chosen.values())
-        if is_first or not backup_of(plan.scope).exists():
-            write_backup(plan.scope, plan.config)
-        new = now.replaced(installation.texts)
-        write_config(plan.scope, now, new)
+        with all_or_none(files):
+            for file, data in files.items():
+                mode = EXECUTABLE if file == plan.file else PRIVATE if is_own else READABLE
+                write(file, data, mode)
+            if not installation.changes:
+                return now
+            is_first = not any(chosen.face for chosen in plan.chosen.values())
+            if is_first or not backup_of(plan.scope).exists():
+                write_backup(plan.scope, plan.config)
+            new = now.replaced(installation.texts)
+            write_config(plan.scope, now, new)
     return new
