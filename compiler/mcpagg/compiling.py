@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from mcpagg.compilation import Compilation, Earlier, ProxyData
 from mcpagg.job import SILENT, Job, Listener
-from mcpagg.options import Source
+from mcpagg.options import PROGRAM, Source
 from mcpagg.passes.config import read_config
+from mcpagg.passes.config.reading import ALLOW
 from mcpagg.passes.config.selection import filtered
 from mcpagg.passes.emission.approval import approving
 from mcpagg.passes.emission.output import is_extension
@@ -175,18 +176,8 @@ def read_spec(job: Job) -> ProxySpec:
     Raises:
         ConfigError: with every problem of the config.
     """
-    source, options = job.source, job.options
-    spec, warnings = read_config(
-        source.text,
-        source=source.name,
-        folder=source.folder,
-        only=options.only,
-        skip=options.skip,
-        defines=options.defines,
-        stdio_only=options.stdio_only,
-        allow_secrets=options.allow_secrets,
-        original=originals(source),
-    )
+    options = job.options
+    spec, warnings = _read(job.source)
     if options.profile:
         from mcpagg.passes.linking.profiles import check_chosen
 
@@ -195,6 +186,27 @@ def read_spec(job: Job) -> ProxySpec:
     check_nesting(spec, job.file, job.environ)
     job.warn(warnings, spec.servers)
     return spec
+
+
+def _read(source: Source) -> tuple[ProxySpec, tuple[Problem, ...]]:
+    options = source.options
+    try:
+        return read_config(
+            source.text,
+            source=source.name,
+            folder=source.folder,
+            only=options.only,
+            skip=options.skip,
+            defines=options.defines,
+            stdio_only=options.stdio_only,
+            allow_secrets=options.allow_secrets,
+            original=originals(source),
+        )
+    except ConfigError as fault:
+        if source.client and any(ALLOW in problem.remedy for problem in fault.problems):
+            what = f"{PROGRAM} --from {source.client} --install leaves credentials where they are"
+            raise ConfigError(fault.source, fault.problems, what) from None
+        raise
 
 
 def _earlier(job: Job, file: Path | None, rows: Rows, *, is_needed: bool) -> Earlier:

@@ -62,7 +62,7 @@ def test_the_version_to_write_is_the_one_that_ran(
 ) -> None:
     servers = {"a": package(folder, "pa"), "b": package(folder, "pb", "0.9.1"), "c": stub_entry()}
     file = config(folder, servers)
-    os.chmod(file, 0o640)
+    os.chmod(file, 0o664)  # wider than the umask
     assert main([file, "-o", str(folder / "server.py")]) == 0
     assert "2 servers without an exact version, so that" in capsys.readouterr().err
     assert main([file, "-o", str(folder / "server.py"), "-v"]) == 0
@@ -82,7 +82,7 @@ def test_the_version_to_write_is_the_one_that_ran(
     assert main([file, "--pin", "--yes"]) == 0
     after = before.replace('"pa"', '"pa@1.2.3"').replace('"pb"', '"pb@0.9.1"')
     assert Path(file).read_text() == after
-    assert stat.S_IMODE(os.stat(file).st_mode) == 0o640
+    assert stat.S_IMODE(os.stat(file).st_mode) == 0o664
     capsys.readouterr()
     assert main([file, "--pin", "--yes"]) == 0
     assert (

@@ -6,10 +6,11 @@ import asyncio
 import io
 import json
 import os
+import shutil
 import stat
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache, partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -30,6 +31,7 @@ from mcpagg.install.places import find_scopes
 from mcpagg.install.running import writer_of
 from mcpagg.job import SILENT
 from mcpagg.passes.config import read_config
+from mcpagg.problems import ConfigError, Problem
 from mcpagg.spec import ServerSpec
 from mcpagg_runtime.launch.variables import resolve
 
@@ -316,13 +318,76 @@ def test_an_entry_that_was_changed_by_hand_is_left_and_one_that_was_added_stays(
 
     capsys.readouterr()
     assert uninstalls("claude-desktop") == 0
-    assert "a: stays a face: it has been changed since" in capsys.readouterr().out
+    assert "a: stays a face: what it starts has been changed since" in capsys.readouterr().out
     assert json.loads(config.read_bytes())["mcpServers"] == {
         "new": {"command": "x"},
         "a": changed,
         "b": old["b"],
     }
     assert file_of(config, "a").exists()
+
+
+def test_what_changed_beside_the_start_stays_as_it_is_now(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    entry = {**stub_entry(), "env": {"TOKEN": TOKEN, "OLD": "1"}, "alwaysAllow": ["echo"]}
+    config = desktop(home, a={**entry, "timeout": 60}, b=stub_entry())
+    assert installs("claude-desktop") == 0
+    document = json.loads(config.read_bytes())
+    face = document["mcpServers"]["a"]
+    face |= {"disabled": True, "timeout": 90.5, "type": "stdio"}
+    face["env"] |= {"NEW": KEY, "OLD": "2"}
+    del face["alwaysAllow"]
+    config.write_text(json.dumps(document, indent=4))
+    assert installs("claude-desktop") == 0  # which does not forget it
+
+    capsys.readouterr()
+    assert uninstalls("claude-desktop") == 0
+    shown = "".join(capsys.readouterr())
+    assert entry_of(config, "a") == {
+        **stub_entry(),
+        "env": {"TOKEN": TOKEN, "OLD": "2", "NEW": KEY},
+        "disabled": True,
+        "timeout": 90.5,
+    }
+    assert entry_of(config, "b") == stub_entry()
+    assert TOKEN not in shown
+    assert KEY not in shown
+    assert '"disabled": true' in shown
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, lambda file: file.write_text("x = 1\n")])
+def test_entries_are_faces_also_where_the_file_is_gone_or_damaged(
+    damage: Callable[[Path], object], home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = desktop(home, a=stub_entry(tools=["one"]))
+    before = config.read_bytes()
+    assert installs("claude-desktop") == 0
+    installed, file = config.read_bytes(), file_of(config, "a")
+    text = file.read_bytes()
+    damage(file)
+    if not file.exists():
+        assert installs("claude-desktop") == 0
+        assert (config.read_bytes(), file.read_bytes()) == (installed, text)
+        damage(file)
+    else:
+        assert installs("claude-desktop") == 2
+        assert "is no file that mcpagg-compile wrote" in capsys.readouterr().err
+    assert uninstalls("claude-desktop") == 0
+    assert config.read_bytes() == before
+
+
+def test_a_face_of_which_nothing_is_left_is_named_with_what_may_have_it(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = desktop(home, a=stub_entry())
+    assert installs("claude-desktop") == 0
+    shutil.rmtree(file_of(config, "a").parent)
+    assert installs("claude-desktop") == 2
+    assert "source.json: cannot be read" in capsys.readouterr().err
+    assert uninstalls("claude-desktop") == 0
+    said = "a: stays a face: what it was before is not recorded; "
+    assert f"{said}{config}{writing.BACKUP} may have it" in capsys.readouterr().out
 
 
 def test_a_secret_that_has_changed_since_is_put_back_as_it_is_now(home: Path) -> None:
@@ -532,6 +597,31 @@ def test_wherever_an_installation_is_cut_off_the_next_one_completes_it(
     assert config.read_bytes() == whole
     assert uninstalls("claude-desktop") == 0
     assert config.read_bytes() == before
+
+
+def test_where_the_config_cannot_be_written_the_file_is_as_it_was(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = desktop(home, a=stub_entry(tools=["one"]), b=stub_entry(tools=["two"]))
+    backup = writing.backup_of(find_scopes("", str(config), home, {}, sys.platform, home)[0])
+    backup.mkdir()
+    before = config.read_bytes()
+    assert installs("claude-desktop", "--only", "a") == 2
+    assert f"{backup}: cannot be written" in capsys.readouterr().err
+    assert config.read_bytes() == before
+    assert not [path for path in (home / ".local").rglob("*") if path.is_file()]
+
+    backup.rmdir()
+    assert installs("claude-desktop", "--only", "a") == 0
+    folder = file_of(config, "a").parent
+    installed = {file: file.read_bytes() for file in (config, *folder.iterdir())}
+
+    def refused(*_: object) -> None:
+        raise ConfigError(str(config), [Problem("", "cannot be written: no")])
+
+    monkeypatch.setattr("mcpagg.install.installing.write_config", refused)
+    assert installs("claude-desktop", "--only", "b") == 2
+    assert {file: file.read_bytes() for file in (config, *folder.iterdir())} == installed
 
 
 @posix("links are for those who may make them")

@@ -116,6 +116,11 @@ def test_without_a_config_the_ways_to_give_one_are_named(
         (["a.json", "b.json"], "more than one config is given: 'b.json' is one too many"),
         (["--only"], "--only: expected one argument"),
         (["a.json", "--check", "--dry-run", "-o", "x.py"], "--check does not go with --dry-run"),
+        (["--install", "--sign", "key"], "--install does not go with --sign"),
+        (["--install", "--sbom", "b.json"], "--install does not go with --sbom"),
+        (["--uninstall", "--report", "p.html"], "--uninstall does not go with --report"),
+        (["--install", "-o", "x.mcpb"], "--install writes a *.py, which entries can start"),
+        (["--install", "--on-drift", "live", "--accept", "text"], "--accept goes with"),
         (["--dry-run", "--login", "one"], "--login does not go with --dry-run"),
         (["--sbom", "-"], "--sbom needs the name of a file"),
         (

@@ -238,7 +238,11 @@ def test_each_config_has_a_folder_of_its_own_in_the_users_data(tmp_path: Path) -
 def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
     file = tmp_path / "f.py"
     one = Installed(
-        ("mcpServers", 0), ("a", ("TOKEN", True), "b", ("KEY", False), ""), "00", ("TOKEN",)
+        ("mcpServers", 0),
+        ("a", ("TOKEN", True), "b", ("KEY", False), ""),
+        "00",
+        ("TOKEN",),
+        ("KEY",),
     )
     record = Record(file, {(str(tmp_path / "c.json"), ("projects", "/p")): {"s": one}})
     (tmp_path / "f.installed.json").write_bytes(record.data())

@@ -93,6 +93,7 @@ def _run(given: list[str]) -> int:
     config = ["--from", run.client] if run.client else [source.name]
     pin = "" if source.name == "-" else shlex.join([PROGRAM, *config, "--pin"])
     console.warn([*unpinned(result.pins, each=run.verbose, command=pin)])
+    console.warn(_lost_rules(source, run, result))
     if not (run.quiet or run.check):
         say("\n".join(as_table(result.costs, result.profiles)))
     console.tell_failures()
@@ -107,6 +108,19 @@ def _run(given: list[str]) -> int:
     else:
         give_text(result.text)
     return 0
+
+
+def _lost_rules(source: Source, run: Run, result: Compilation) -> list[Problem]:
+    """Return what rules of Claude Code lose, if it is its config that is compiled."""
+    from mcpagg.clients import client_of
+    from mcpagg.passes.environment.client_rules import lost_rules
+
+    file = Path(source.name).absolute()
+    owner = run.client or client_of(file)
+    if owner != "claude-code" or source.name == "-":
+        return []
+    project = Path.cwd() if file.parent == Path.home() else file.parent
+    return lost_rules(project, Path.home(), [*result.data.spec.paths])
 
 
 def _compiled(
@@ -164,8 +178,8 @@ def _pin(source: Source, run: Run) -> int:
     """Say which versions to write, or write them; a server that fails has none."""
     from mcpagg.command.console import Console
     from mcpagg.compiling import find_versions, with_versions
+    from mcpagg.install.writing import put
     from mcpagg.job import Job
-    from mcpagg.passes.emission.output import write
     from mcpagg.passes.environment.pins import lines
 
     console = Console(source.name, quiet=run.quiet, verbose=run.verbose)
@@ -173,8 +187,8 @@ def _pin(source: Source, run: Run) -> int:
     pins, failed = find_versions(job)
     if run.yes:
         text, left = with_versions(job, pins)
-        file = Path(source.name)
-        write(file, text, file.stat().st_mode & 0o777)
+        file = Path(source.name).resolve()
+        put(file, text, file.stat().st_mode & 0o777)
         done = [pin for pin in pins if pin not in left]
         show(f"{source.name}: {count(len(done), 'version')} written")
     else:

@@ -125,12 +125,13 @@ def _contradictions(run: Run) -> Iterator[tuple[str, object]]:
         for flag in ("check", "offline", "refresh", "login", "dry_run", "pin"):
             what = f"--{verb} does not go with {flag_of(flag)}"
             yield what, getattr(run, flag) and getattr(run, verb)
+        for flag, value in (("--report", run.page), ("--sbom", run.sbom), ("--sign", run.sign)):
+            yield f"--{verb} does not go with {flag}", value and getattr(run, verb)
     yield "--install does not go with --uninstall", run.install and run.uninstall
     yield "--uninstall takes no -o: the entries name their file", run.uninstall and run.output
-    yield "--install needs a config that can be edited", run.install and "-" in (
-        run.config,
-        run.output,
-    )
+    yield "--install needs a config that can be edited", run.install and run.config == "-"
+    is_no_file = run.output == "-" or (run.output or "").endswith(".mcpb")
+    yield "--install writes a *.py, which entries can start", run.install and is_no_file
     asks = run.pin or run.install or run.uninstall
     yield "--yes goes with --pin, --install and --uninstall", run.yes and not asks
     yield "--pin --yes needs a file to write to", run.yes and run.config == "-"
@@ -146,7 +147,7 @@ def _contradictions(run: Run) -> Iterator[tuple[str, object]]:
     yield f"--report {run.report} needs --dry-run, --check or -o FILE", needs_file
     yield "--fail-on and --structural go with --check", gates and not run.check
     yield "--against goes with --check", run.against and not run.check
-    refuses = run.options.drift == "refuse"
+    refuses = run.options.drift == "refuse" or (run.install and run.options.on_drift is None)
     yield "--accept goes with --on-drift refuse, or --locked", run.options.accept and not refuses
     yield "--structural leaves nothing of what --fail-on names", nothing
 

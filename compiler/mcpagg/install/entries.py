@@ -6,6 +6,8 @@ remote one what leads to it. All other keys stay.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +24,7 @@ from mcpagg.passes.config.keys import is_nested, key_of, within_of
 from mcpagg_runtime.launch.launch import Location
 from mcpagg_runtime.launch.variables import references
 
+_STARTING = ("command", "args")
 _OF_REMOTE = (*REMOTE_FIELDS, "target")
 
 
@@ -45,6 +48,7 @@ class Fields:
 
     def __init__(self, value: Mapping[str, Any], dialect: Dialect, form: Form) -> None:
         self.value = value
+        self.dialect = dialect
         self.form = form
         self.places: dict[str, list[Keys]] = {}
         for name, place in _places(value, dialect):
@@ -59,6 +63,21 @@ class Fields:
 
     def _is_list(self, place: Keys) -> bool:
         return isinstance(_at(self.value, place), list)
+
+    @property
+    def started(self) -> frozenset[str | int]:
+        """The keys of the entry that say how its server is started."""
+        names = ("command", "args", "env", "transport", *_OF_REMOTE)
+        places = [place for name in names for place in self.places.get(name, ())]
+        return frozenset(place[0] for place in [*places, self.env])
+
+    def digest(self) -> str:
+        """Return a digest of what the entry starts: its variables and its transport aside."""
+        places = (
+            place for name in (*_STARTING, *_OF_REMOTE) for place in self.places.get(name, ())
+        )
+        said = sorted((list(map(str, place)), _at(self.value, place)) for place in places)
+        return hashlib.sha256(json.dumps(said, default=str).encode()).hexdigest()
 
     def literals(self) -> list[str]:
         """Return the variables whose values are written out."""

@@ -16,8 +16,8 @@ from mcpagg.compilation import Compilation
 from mcpagg.install import starting
 from mcpagg.install.compiling import check_plan, compile_plan
 from mcpagg.install.editing import Config, Entry
-from mcpagg.install.entries import Started, holes
-from mcpagg.install.places import Scope, data_folder, file_for, find_scopes, source_for
+from mcpagg.install.entries import Fields, Started, holes
+from mcpagg.install.places import Scope, data_folder, file_for, find_scopes
 from mcpagg.install.planning import Chosen, Plan, Reading, plan_of
 from mcpagg.install.record import (
     Installed,
@@ -26,12 +26,12 @@ from mcpagg.install.record import (
     masked,
     read_record,
     record_for,
-    said_digest,
 )
 from mcpagg.install.running import writer_of
 from mcpagg.install.tree import Path as Keys
 from mcpagg.install.tree import Uneditable
 from mcpagg.install.writing import (
+    all_or_none,
     backup_of,
     check_unchanged,
     to_the_end,
@@ -50,7 +50,7 @@ from mcpagg.passes.emission.output import (
     write,
 )
 from mcpagg.passes.emission.readback import digest_of
-from mcpagg.passes.environment.faces import source_of
+from mcpagg.passes.environment.faces import source_for, source_of
 from mcpagg.problems import ConfigError, Problem, suggest
 
 if TYPE_CHECKING:
@@ -136,11 +136,12 @@ def _check_file(file: Path, scope: Scope, environ: Mapping[str, str]) -> None:
     check_name(file)
     if file.parent.exists() or not file.is_relative_to(data_folder(environ, sys.platform)):
         check_target(file)
-    source = source_for(file)
-    if source.exists() and not (is_emitted(file) and source_of(file) == source):
+    source, record = source_for(file), read_record(file)
+    is_ours = source_of(file) == source and (is_emitted(file) or not record.is_empty)
+    if source.exists() and not is_ours:
         what = "is there already, and was not written by --install"
         raise ConfigError(str(source), [Problem("", what, "choose another FILE, or remove it")])
-    for (config, keys), entries in read_record(file).entries.items():
+    for (config, keys), entries in record.entries.items():
         if entries and (config, keys) != (str(scope.target), scope.keys):
             what = f"is what entries of {config} start"
             raise ConfigError(str(file), [Problem("", what, "choose another FILE for this one")])
@@ -198,10 +199,10 @@ def _changed(
     fields.start(entry, Started(argv, chosen.env, chosen.passed))
     kept = (*fields.literals(), *(one.variable for one in chosen.moved))
     new = cut(entry.text, holes(entry, fields, kept, ()))
-    after = said_digest(entry.value, fields.env, kept)
+    after = Fields(entry.value, fields.dialect, fields.form).digest()
     change = Change(name, masked(old), masked(new))
     if chosen.face is None:
-        return change, Installed(chosen.keys, old, after, kept)
+        return change, Installed(chosen.keys, old, after, kept, (*chosen.env,))
     return change, (
         replace(before, keys=chosen.keys, after=after, variables=kept) if before else None
     )
@@ -238,20 +239,26 @@ def write_all(installation: Installation, now: Config) -> Config:
     Raises:
         ConfigError: one cannot be written, or the config has changed meanwhile.
     """
-    plan, result = installation.plan, installation.result
+    plan, text = installation.plan, installation.result.text.encode("utf-8")
     is_own = plan.scope.root is None
+    files = {
+        plan.file: text,
+        plan.source: installation.result.job.source.text,
+        record_for(plan.file): installation.record.data(),
+    }
     with to_the_end():
         check_unchanged(plan.scope, now)
         if is_own:
             os.makedirs(plan.file.parent, mode=0o700, exist_ok=True)
-        write(plan.file, result.text.encode("utf-8"), EXECUTABLE)
-        write(plan.source, result.job.source.text, PRIVATE if is_own else READABLE)
-        write(record_for(plan.file), installation.record.data(), PRIVATE if is_own else READABLE)
-        if not installation.changes:
-            return now
-        is_first = not any(chosen.face for chosen in plan.chosen.values())
-        if is_first or not backup_of(plan.scope).exists():
-            write_backup(plan.scope, plan.config)
-        new = now.replaced(installation.texts)
-        write_config(plan.scope, now, new)
+        with all_or_none(files):
+            for file, data in files.items():
+                mode = EXECUTABLE if file == plan.file else PRIVATE if is_own else READABLE
+                write(file, data, mode)
+            if not installation.changes:
+                return now
+            is_first = not any(chosen.face for chosen in plan.chosen.values())
+            if is_first or not backup_of(plan.scope).exists():
+                write_backup(plan.scope, plan.config)
+            new = now.replaced(installation.texts)
+            write_config(plan.scope, now, new)
     return new

@@ -131,11 +131,6 @@ def data_folder(environ: Mapping[str, str], platform: str) -> Path:
     return Path(base, "mcpagg", "installed")
 
 
-def source_for(file: Path) -> Path:
-    """Return where the source of an installed FILE lies: beside it."""
-    return file.with_name(f"{file.stem}.source.json")
-
-
 def read_scope(scope: Scope) -> Config:
     """Return the config of a scope as it is now.
 

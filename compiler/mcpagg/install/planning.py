@@ -14,7 +14,7 @@ from typing import Any
 from mcpagg.install import starting
 from mcpagg.install.editing import Config, Entry
 from mcpagg.install.entries import Fields, holes
-from mcpagg.install.places import Scope, read_scope, source_for
+from mcpagg.install.places import Scope, read_scope
 from mcpagg.install.record import read_record
 from mcpagg.install.secrets import Moved, without_literals
 from mcpagg.install.source import for_source, recorded_servers
@@ -27,7 +27,7 @@ from mcpagg.passes.config.own import KEY
 from mcpagg.passes.config.places import Place
 from mcpagg.passes.config.reading import read_document
 from mcpagg.passes.config.selection import select
-from mcpagg.passes.environment.faces import DIGEST, Face, face_of, original
+from mcpagg.passes.environment.faces import DIGEST, Face, face_of, original, source_for
 from mcpagg.problems import CompileError
 from mcpagg.spec import ServerSpec
 from mcpagg_runtime.launch.variables import CONFIG_FOLDER, MissingVariable, resolve

@@ -6,19 +6,16 @@ hole, which is filled from the entry as it is when the entry is put back.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from mcpagg.install.places import repository_of
 from mcpagg.install.tree import Path as Keys
 from mcpagg.install.tree import Span
-from mcpagg.jsontext import members_of
-from mcpagg.passes.config.formats import Number
 from mcpagg.problems import ConfigError, Problem
 
 HIDDEN = "***"
@@ -61,15 +58,16 @@ def masked(pieces: Sequence[Piece]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """An entry that was made a face: where it is, its text before, a digest of what it became.
+    """An entry that was made a face: where it is, its text before, a digest of what it starts.
 
-    `variables` are those whose values its client keeps, and the digest leaves out.
+    `variables` are those whose values its client keeps; `added` are those that it did not have.
     """
 
     keys: Keys
     before: tuple[Piece, ...]
     after: str
     variables: tuple[str, ...]
+    added: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -114,8 +112,14 @@ def read_record(file: Path) -> Record:
     place = record_for(file)
     record = Record(file)
     try:
-        configs = json.loads(place.read_bytes())["configs"]
-        for one in configs:
+        data = place.read_bytes()
+    except FileNotFoundError:
+        return record
+    except OSError as problem:
+        what = f"cannot be read: {problem.strerror}"
+        raise ConfigError(str(place), [Problem("", what)]) from None
+    try:
+        for one in json.loads(data)["configs"]:
             config = Path(file.parent, one["config"]).resolve()
             record.entries[str(config), tuple(one["keys"])] = {
                 name: Installed(
@@ -123,12 +127,11 @@ def read_record(file: Path) -> Record:
                     tuple(p if isinstance(p, str) else (p[0], p[1]) for p in entry["before"]),
                     entry["after"],
                     tuple(entry["variables"]),
+                    tuple(entry["added"]),
                 )
                 for name, entry in one["entries"].items()
             }
-    except FileNotFoundError:
-        pass
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+    except (ValueError, LookupError, TypeError, AttributeError):
         what = "is not as --install wrote it, so that nothing can be put back by it"
         remedy = "take it from where it is kept, or remove it"
         raise ConfigError(str(place), [Problem("", what, remedy)]) from None
@@ -140,23 +143,3 @@ def _relative(config: Path, folder: Path) -> str:
     root = repository_of(folder)
     is_near = config.parent == folder or (root is not None and config.is_relative_to(root))
     return os.path.relpath(config, folder).replace(os.sep, "/") if is_near else str(config)
-
-
-def said_digest(value: Any, env: Keys, variables: Sequence[str]) -> str:
-    """Return a digest of what an entry says, less the values of some variables in its `env`."""
-    blank = _blank(value, env, variables) if env else value
-    text = json.dumps(blank, default=_number, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _blank(value: Any, env: Keys, variables: Sequence[str]) -> Any:
-    if not isinstance(value, dict):
-        return value
-    if not env:
-        return {name: None if name in variables else member for name, member in value.items()}
-    first, *rest = env
-    return {**value, first: _blank(members_of(value.get(first)), (*rest,), variables)}
-
-
-def _number(value: object) -> list[str]:
-    return ["number", value.text] if isinstance(value, Number) else ["?"]

@@ -102,5 +102,5 @@ def _login(server: ServerSpec) -> dict[str, Any]:
 
 def _plain(value: object) -> Any:
     if isinstance(value, Number):
-        return float(value.text) if "." in value.text else int(value.text)
+        return value.value
     raise TypeError(type(value).__name__)

@@ -249,7 +249,7 @@ def toml(value: Any) -> str:
         return f"{{ {pairs} }}" if pairs else "{}"
     if isinstance(value, list):
         return f"[{', '.join(map(toml, value))}]"
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return tree.encoded(value).replace("\x7f", "\\u007f")
 
 
 def _key(key: str) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from mcpagg.passes.config.formats import YAML_TAG, composed
+from mcpagg.passes.config.formats import YAML_TAG, Number, composed
 
 Path = tuple[str | int, ...]
 """The keys, and the indices of lists, that lead to a value."""
@@ -250,4 +250,11 @@ def line_end_of(text: str) -> str:
 
 def encoded(value: Any) -> str:
     """Return a value as JSON on one line, which YAML takes as well."""
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False, default=plain)
+
+
+def plain(value: object) -> float:
+    """Return the value of what JSON has no form for, as far as it has one."""
+    if isinstance(value, Number):
+        return value.value
+    raise Uneditable("it has a value that is neither a text nor a number")

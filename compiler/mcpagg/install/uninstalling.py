@@ -1,19 +1,22 @@
 """`--uninstall`: entries that are faces become what they were, byte for byte.
 
-Only what nobody has changed since is put back; what a client keeps in the entry's variables may
-have changed, and is put back as it is now.
+What a client or its user has changed since beside how the server is started stays as it is now:
+values of variables, what is switched off, what is allowed. An entry that starts something else is
+left.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from mcpagg.install.editing import Config, Entry
-from mcpagg.install.places import Scope, data_folder, source_for
+from mcpagg.install.entries import Fields
+from mcpagg.install.places import Scope, data_folder
 from mcpagg.install.planning import Reading
 from mcpagg.install.record import (
     HIDDEN,
@@ -23,7 +26,6 @@ from mcpagg.install.record import (
     masked,
     read_record,
     record_for,
-    said_digest,
 )
 from mcpagg.install.tree import Path as Keys
 from mcpagg.install.tree import Uneditable
@@ -31,6 +33,7 @@ from mcpagg.install.writing import backup_of, to_the_end, write_config
 from mcpagg.jsontext import members_of
 from mcpagg.passes.config.containers import RawEntry
 from mcpagg.passes.emission.output import PRIVATE, READABLE, write
+from mcpagg.passes.environment.faces import source_for
 from mcpagg.problems import ConfigError, Problem
 
 
@@ -89,22 +92,61 @@ def _restored(
         Uneditable: it is not known, or the entry has changed since.
     """
     if installed is None:
-        raise Uneditable("what it was before is not recorded")
-    now = reading.config.entry(reading.keys(entry))
-    env = reading.fields(entry).env
-    if said_digest(now.value, env, installed.variables) != installed.after:
-        raise Uneditable("it has been changed since")
-    values = members_of(_at(now.value, env))
+        backup = backup_of(reading.scope)
+        there = f"; {backup} may have it" if backup.is_file() else ""
+        raise Uneditable(f"what it was before is not recorded{there}")
+    now, fields = reading.config.entry(reading.keys(entry)), reading.fields(entry)
+    if fields.digest() != installed.after:
+        raise Uneditable("what it starts has been changed since")
+    values = members_of(_at(now.value, fields.env))
 
     def value(variable: str, is_token: bool) -> str:
-        span = now.span_of((*env, variable))
+        span = now.span_of((*fields.env, variable))
         if span is None or (not isinstance(values.get(variable), str | bool) and not is_token):
             raise Uneditable(f"its variable {variable} is gone")
         return now.text[span.start : span.end] if is_token else str(values[variable])
 
-    before = fill(installed.before, value)
-    removal.shown[entry.name] = (_hidden(now, env, installed.variables), masked(installed.before))
-    return before
+    before = Entry(now.format, fill(installed.before, value), now.span, now.column)
+    shown = Entry(now.format, masked(installed.before), now.span, now.column)
+    changes = [*_changes(fields, _fields_of(before, fields), installed)]
+    for keys, new in changes:
+        _set(before, keys, new)
+        _set(shown, keys, HIDDEN if keys[:-1] and new is not None else new)
+    if any(_changes(fields, _fields_of(before, fields), installed)):
+        raise Uneditable("it has been changed since where its text before has no place for that")
+    kept = {*installed.variables, *fields.literals()}
+    removal.shown[entry.name] = (_hidden(now, fields.env, kept), shown.text)
+    return before.text
+
+
+def _fields_of(entry: Entry, like: Fields) -> Fields:
+    return Fields(members_of(entry.value), like.dialect, like.form)
+
+
+def _set(entry: Entry, keys: Keys, value: Any) -> None:
+    if value is None:
+        entry.remove(keys)
+    else:
+        entry.put(keys, value)
+
+
+def _changes(now: Fields, before: Fields, installed: Installed) -> Iterator[tuple[Keys, Any]]:
+    """Yield (where, value) of what has changed in an entry while it was a face, None for nothing.
+
+    That is what does not say how its server is started, such as whether it is switched off, and
+    variables that were not among its own.
+    """
+    for key in dict.fromkeys([*before.value, *now.value]):
+        is_other = key not in now.started | before.started
+        if is_other and now.value.get(key) != before.value.get(key):
+            yield (key,), now.value.get(key)
+    old, new = (members_of(_at(fields.value, fields.env)) for fields in (before, now))
+    for name in dict.fromkeys([*old, *new]):
+        is_own = name in old or name not in installed.added
+        if is_own and old.get(name) != new.get(name):
+            if "command" not in before.places:
+                raise Uneditable(f"its variable {name} has been added since")
+            yield (*before.env, name), new.get(name)
 
 
 def _hidden(entry: Entry, env: Keys, variables: Collection[str]) -> str:

@@ -1,16 +1,17 @@
 """Writes what an installation changes, each file in one step, and the client's config last.
 
 The config of a client is followed where it is a link, keeps its mode, and is refused if it is not
-as it was read. What ends this process meanwhile waits until all is written; after a loss of power,
-each file is the old one or the new one, and the same command again brings them together.
+as it was read. If one file cannot be written, all are as they were. What ends this process
+meanwhile waits until all is written; after a loss of power, each file is the old one or the new
+one, and the same command again brings them together.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from mcpagg.install.editing import Config
@@ -28,6 +29,35 @@ def to_the_end() -> Iterator[None]:
     """Have what would end this process wait until the block is done."""
     with ending_later(("SIGINT", *ENDING), handled=True):
         yield
+
+
+@contextmanager
+def all_or_none(files: Mapping[Path, bytes]) -> Iterator[None]:
+    """Have files, which the block writes {file: data}, be as they were if it cannot write all.
+
+    Entries that are installed already name the digest of the FILE that was. One that another
+    process has written meanwhile stays.
+    """
+    before = {file: (_content(file), file.stat().st_mode if file.exists() else 0) for file in files}
+    try:
+        yield
+    except ConfigError:
+        for file, (data, mode) in before.items():
+            with suppress(OSError):
+                if _content(file) != files[file]:
+                    continue
+                if data is None:
+                    file.unlink()
+                else:
+                    replace_file(Path(os.path.realpath(file)), data, stat.S_IMODE(mode))
+        raise
+
+
+def _content(file: Path) -> bytes | None:
+    try:
+        return file.read_bytes()
+    except OSError:
+        return None
 
 
 def backup_of(scope: Scope) -> Path:

@@ -35,9 +35,13 @@ _MOST_YAML_VALUES = 200_000
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number as it was written; `float(text)` is its value."""
+    """A number as it was written; `value` may have fewer digits."""
 
     text: str
+
+    @property
+    def value(self) -> float:
+        return float(self.text) if "." in self.text else int(self.text)
 
 
 class Object(dict[str, object]):

@@ -40,6 +40,8 @@ Original = Callable[[ServerSpec], ServerSpec]
 
 _PLUGIN = b"_PLUGIN_ROOT}"
 """What ends a reference to the folder of a plugin, as all clients spell it."""
+ALLOW = "--allow-secrets"
+"""The option that every error about a literal credential names."""
 
 
 def read_config(  # noqa: PLR0913 - all that steers a reading
@@ -301,7 +303,7 @@ def _check_literals(server: ServerSpec, root: Place, allowed: bool) -> None:
         elif allowed:
             at.warn(f"holds {credential.what}, which will stand in the output", credential.remedy)
         else:
-            at.error(f"holds {credential.what}", f"{credential.remedy}, or pass --allow-secrets")
+            at.error(f"holds {credential.what}", f"{credential.remedy}, or pass {ALLOW}")
 
 
 def _check_formats(
@@ -324,9 +326,7 @@ def _check_formats(
         if allowed:
             at.warn(f"holds {what}, which will stand in the output")
         else:
-            at.error(
-                f"holds {what}", "the file would hold it: take it out, or pass --allow-secrets"
-            )
+            at.error(f"holds {what}", f"the file would hold it: take it out, or pass {ALLOW}")
 
 
 def _texts(value: object) -> Iterator[str]:

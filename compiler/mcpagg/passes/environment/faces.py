@@ -1,12 +1,14 @@
 """Entries that are faces of an emitted file: `python3 -I FILE --as NAME sha256:…`.
 
 A face stands for the server that FILE was compiled from. Whatever is compiled from a config with
-faces is compiled from those servers, so that no proxy gets into itself.
+faces is compiled from those servers, so that no proxy gets into itself. An entry with a digest is a
+face also where FILE is gone or damaged: no other program is started so.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -22,9 +24,11 @@ from mcpagg.passes.environment.relocation import relocated
 from mcpagg.problems import ConfigError, Problem
 from mcpagg.spec import ProxySpec, ServerSpec
 from mcpagg_runtime.launch.variables import CONFIG_FOLDER, MissingVariable, resolve
+from mcpagg_runtime.plan.digest import LEAST_DIGITS
 
 DIGEST = "sha256:"
 _AS = "--as"
+_WITH_DIGEST = re.compile(rf"{DIGEST}[0-9a-f]{{{LEAST_DIGITS},64}}")
 
 
 class Face(NamedTuple):
@@ -49,13 +53,23 @@ def face_of(args: Sequence[str], folder: Path) -> Face | None:
     except MissingVariable:
         return None
     file = Path(os.path.normpath(os.path.join(folder, os.path.expanduser(written))))
-    if not file.is_file() or not is_emitted(file):
+    if not is_emitted(file) and not any(map(_WITH_DIGEST.fullmatch, digests)):
         return None
     return Face(file, args[place + 1], digests[0] if digests else "")
 
 
+def source_for(file: Path) -> Path:
+    """Return where the source of an installed FILE lies: beside it."""
+    return file.with_name(f"{file.stem}.source.json")
+
+
 def source_of(file: Path) -> Path | None:
-    """Return the config that an emitted file was compiled from, None if it does not say."""
+    """Return the config that FILE was compiled from, None if it does not say.
+
+    Of one that is gone or damaged it is that of an installed one.
+    """
+    if not is_emitted(file):
+        return source_for(file)
     words = recorded_command(file) or ["-"]
     if words[0].startswith("-"):
         return None
@@ -76,7 +90,10 @@ def read_source(file: Path) -> ProxySpec:
         text = source.read_bytes()
     except OSError as problem:
         what = f"cannot be read: {problem.strerror}"
-        remedy = f"{file} was compiled from it; put it back"
+        remedy = (
+            f"{file} was compiled from it, which entries start; put it back, or have --uninstall"
+            " put these back"
+        )
         raise ConfigError(str(source), [Problem("", what, remedy)]) from None
     return settle_folders(read_config(text, source=str(source), folder=source.parent)[0])
 
