@@ -304,6 +304,31 @@ def test_a_second_installation_adds_and_renews_the_digests_of_all(home: Path) ->
     assert config.read_bytes() == before
 
 
+def test_what_is_not_chosen_keeps_its_file_and_a_check_names_the_installation(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project = home / "project"
+    (project / "data").mkdir(parents=True)
+    monkeypatch.chdir(project)
+    own = stub_entry(tools=["one"])
+    own["args"].append("data")  # a path from the project's folder
+    (project / ".mcp.json").write_text(json.dumps({"mcpServers": {"a": own}}))
+    users = home / ".claude.json"
+    users.write_text(json.dumps({"mcpServers": {"b": stub_entry(tools=["two"])}}))
+    assert installs("claude-code") == 0
+    locked = users.read_bytes()
+    assert installs("claude-code", "--only", "a", "--on-drift", "live") == 0
+    assert users.read_bytes() == locked
+    assert lists(servers_of(project / ".mcp.json")["a"], home)["tools"]
+
+    file = file_of(users, "b")
+    text = file.read_text()
+    file.write_text(text.replace('"two"', '"three"'))
+    capsys.readouterr()
+    assert main(["--check", "--offline", "-q", "-o", str(file)]) == 1
+    assert "take it over: mcpagg-compile --from claude-code --install" in capsys.readouterr().err
+
+
 def test_an_entry_that_was_changed_by_hand_is_left_and_one_that_was_added_stays(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

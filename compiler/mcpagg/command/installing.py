@@ -49,7 +49,7 @@ def install(run: Run, environ: Mapping[str, str]) -> int:
         found = [one for one in prepared if one.plan is plan]
         show_lines(_plan_lines(plan, found[0] if found else None))
         if found and found[0].result.earlier.contents.rows:
-            _show_news(found[0], run)
+            _show_news(found[0])
     if not prepared:
         show("nothing is installed")
         return 0
@@ -95,13 +95,13 @@ def uninstall(run: Run, environ: Mapping[str, str]) -> int:
     return 0
 
 
-def _show_news(installation: Installation, run: Run) -> None:
+def _show_news(installation: Installation) -> None:
     """Show what has changed in FILE since it was installed."""
     from mcpagg.review.report import print_review  # noqa: PLC0415 - few have a FILE already
     from mcpagg.review.reviewing import review  # noqa: PLC0415
 
     file, result = installation.plan.file, installation.result
-    print_review(review(file, on_disk(file), result), "text", in_full=run.verbose)
+    print_review(review(file, on_disk(file), result), "text")
 
 
 def _check_question(run: Run) -> None:

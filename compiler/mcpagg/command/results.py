@@ -116,9 +116,22 @@ def compare(file: Path, result: Compilation, run: Run, again: str) -> None:
         raise Drift(str(file), [Problem("", OTHER_PACKAGES, REFRESH)])
     if comparison.fails:
         what = f"is not {AS_COMPILED}"
-        raise Drift(str(file), [Problem("", what, f"compile it again: {again}")])
+        remedy = _installing(file) or f"compile it again: {again}"
+        raise Drift(str(file), [Problem("", what, remedy)])
     if comparison.changes:
         say(f"{file}: nothing has changed that counts")
+
+
+def _installing(file: Path) -> str:
+    """Return how what has changed is taken over where entries of a client start FILE, else ""."""
+    from mcpagg.clients import client_of
+    from mcpagg.install.record import read_record, record_for
+
+    if is_extension(file) or not record_for(file).exists():
+        return ""
+    configs = {config for config, _ in read_record(file).entries}
+    clients = [client_of(Path(config)) or "CLIENT" for config in sorted(configs)][:1]
+    return f"take it over: {PROGRAM} --from {clients[0]} --install" if clients else ""
 
 
 def _has_same_contents(file: Path, result: Compilation) -> bool:

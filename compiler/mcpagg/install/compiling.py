@@ -6,9 +6,11 @@ server that wants a login which is not held stays as it was in any case.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import reduce
+from pathlib import Path
 
 from mcpagg.compilation import Compilation
 from mcpagg.compiling import compile_proxy, read_spec, ready_spec
@@ -77,7 +79,8 @@ def compile_plan(
     while plan.chosen:
         job = _job(plan, environ, options, only, listener, verbose)
         try:
-            return compile_proxy(job)
+            with _present(plan.source.parent):
+                return compile_proxy(job)
         except CompileError as fault:
             if not isinstance(fault, ChildFault | EnvironmentFault):
                 raise _told(plan, fault, fault.problems) from None
@@ -92,6 +95,20 @@ def compile_plan(
             for name, problem in excused.items():
                 plan.leave(name, _why(plan, name, problem, allow_failed))
     return None
+
+
+@contextmanager
+def _present(folder: Path) -> Iterator[None]:
+    """Have a folder be there, from which the paths of a source lead; none is left if it was not."""
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    for one in reversed(missing):
+        one.mkdir(mode=0o700)
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # something is in it by now
+            for one in missing:
+                one.rmdir()
 
 
 def _job(

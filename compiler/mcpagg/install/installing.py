@@ -97,6 +97,8 @@ def plans_of(run: Run, environ: Mapping[str, str]) -> list[Plan]:
         faults = [problem for reading in readings for problem in reading.faults.errors]
         raise ConfigError(str(scopes[0].file), faults[:1])
     _check_choice(full, run.options)
+    if only := {*run.options.only}:
+        full = [reading for reading in full if only.intersection(reading.names)]
     if run.output is not None and len(full) > 1:
         files = ", ".join(reading.scope.shown for reading in full)
         remedy = "give one of them as CONFIG, or leave out -o"
