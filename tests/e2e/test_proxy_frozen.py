@@ -132,6 +132,13 @@ def test_other_bytes_under_the_same_version_are_refused_by_name(
     assert said(file, fresh) == f"{GOOD} own"
 
 
+def test_a_server_as_itself_starts_what_was_frozen(tmp_path: Path, both: Registries) -> None:
+    file = toy(tmp_path, both, "pypi")
+    both.publish("deep-dep", "1.0.1", BAD)
+    with started(file, both.environment(), "--as", "toy") as wire:
+        assert text(call(wire, "t")) == f"{GOOD} own"
+
+
 # Several at once, and ends in the middle
 
 
