@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from proxies import posix
-from registries import BAD, GOOD, Registries, registries
+from registries import BAD, GOOD, NODE_SERVER, Registries, registries
 from wire import Wire, call, initialize, text
 
 from mcpagg.command.cli import main
@@ -108,7 +108,7 @@ def test_a_tree_stays_until_it_is_refreshed(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_other_bytes_and_versions_that_are_gone_always_count(
+def test_other_bytes_and_versions_that_are_gone_always_count_and_a_registry_that_is_away_never(
     tmp_path: Path, both: Registries, kind: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = frozen(tmp_path, ENTRIES[kind])
@@ -120,18 +120,12 @@ def test_other_bytes_and_versions_that_are_gone_always_count(
     assert MOVED in told.out
     assert "--refresh NAME takes those there are" in told.err
     both.withdraw("deep-dep", "1.0.0")
-    assert main(["--check", "-o", str(file), "--fail-on", "launch"]) == 1
-    assert "!deep-dep 1.0.0: gone from the registry" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_server_that_is_gone_counts_and_a_registry_that_is_away_does_not(
-    tmp_path: Path, both: Registries, kind: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = frozen(tmp_path, ENTRIES[kind])
     both.withdraw("toy-server", "1.0.0")
-    assert main(["--check", "-o", str(file)]) == 1
-    assert "!toy-server 1.0.0: gone from the registry" in capsys.readouterr().out
+    assert main(["--check", "-o", str(file), "--fail-on", "launch"]) == 1
+    gone = capsys.readouterr().out
+    assert "!deep-dep 1.0.0: gone from the registry" in gone
+    assert "!toy-server 1.0.0: gone from the registry" in gone
+    # A registry that is away tells nothing.
     both.npm.is_off = both.pypi.is_off = True
     assert main(["--check", "-o", str(file)]) == 0
     assert "'toy': its packages were not compared with what there is" in capsys.readouterr().err
@@ -180,15 +174,21 @@ def test_another_version_in_the_config_is_resolved_anew_and_a_server_stays_froze
     both.npm.publish(
         "toy-server",
         "1.0.1",
-        {"server.js": ""},
+        {
+            "server.js": NODE_SERVER.replace("helper-dep", "./built"),
+            "make.js": "require('fs').writeFileSync('built.js', 'module.exports = \"built\"')",
+        },
         bin={"toy-server": "server.js"},
-        scripts={"install": "node server.js"},
+        scripts={"install": "node make.js"},
         hasInstallScript=True,
     )
     assert main(["--refresh", "toy", "-o", str(file)]) == 2
     told = capsys.readouterr().err
     assert "'toy' is not frozen: it runs install scripts: toy-server" in told
     assert "--freeze-scripts toy-server lets them run" in told
+    scripts = ["--freeze-scripts", "toy-server"]
+    assert main(["--refresh", "toy", "-o", str(file), "--freeze", *scripts]) == 0
+    assert said(file) == "built own"
 
 
 def test_what_cannot_be_frozen_is_said_and_strict_refuses(

@@ -132,6 +132,13 @@ def test_other_bytes_under_the_same_version_are_refused_by_name(
     assert said(file, fresh) == f"{GOOD} own"
 
 
+def test_a_server_as_itself_starts_what_was_frozen(tmp_path: Path, both: Registries) -> None:
+    file = toy(tmp_path, both, "pypi")
+    both.publish("deep-dep", "1.0.1", BAD)
+    with started(file, both.environment(), "--as", "toy") as wire:
+        assert text(call(wire, "t")) == f"{GOOD} own"
+
+
 # Several at once, and ends in the middle
 
 
@@ -208,6 +215,87 @@ def test_an_installation_that_hangs_has_an_end(tmp_path: Path, both: Registries)
     env = both.environment()
     assert "it was not installed within 1 s" in said(file, env)
     assert left(env) == []
+
+
+# What is around a proxy
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_variables_around_it_change_neither_what_is_installed_nor_what_is_loaded(
+    tmp_path: Path, both: Registries, kind: str
+) -> None:
+    file, fresh = toy(tmp_path, both, kind), both.environment()
+    around = tmp_path / "around"
+    around.mkdir()
+    (around / "evil.js").write_text("process.exit(1)\n")
+    (around / "deep_dep.py").write_text(f"SAYS = {BAD!r}\n")
+    hostile = {
+        "npm_config_global": "true",
+        "npm_config_install_strategy": "linked",
+        "npm_config_location": "global",
+        "npm_config_package_lock_only": "true",
+        "npm_config_workspace": "x",
+        "npm_config_workspaces": "true",
+        "NODE_OPTIONS": f"--require {around}/evil.js --max-old-space-size=512",
+        "NODE_PATH": str(around),
+        "PYTHONPATH": str(around),
+        "PYTHONPYCACHEPREFIX": str(around / "pyc"),
+        "UV_PROJECT": str(around / "no"),
+        "UV_VENV_SEED": "1",
+        "UV_WORKING_DIR": str(around),
+    }
+    assert said(file, {**fresh, **hostile}) == f"{GOOD} own"
+    assert sorted(path.name for path in around.iterdir()) == ["deep_dep.py", "evil.js"]
+    assert len(left(fresh)) == 1
+
+
+@needs_npm
+def test_a_tree_with_install_scripts_is_built_once_for_each_node(
+    tmp_path: Path, both: Registries
+) -> None:
+    both.npm.publish(
+        "deep-dep",
+        "1.0.0",
+        {"make.js": "require('fs').writeFileSync('index.js', 'module.exports = process.version')"},
+        scripts={"install": "node make.js"},
+        hasInstallScript=True,
+    )
+    tree = both.npm_tree(1)
+    (built,) = (package for package in tree.packages if package.name == "deep-dep")
+    built.marks = frozenset(["scripts"])
+    file, env = emitted(tmp_path, {"toy": (ENTRIES["npm"], tree)}), both.environment()
+    assert re.fullmatch(r"v\d+\.\d+\.\d+ own", said(file, env))
+    (first,) = left(env)
+    assert said(file, {**env, "PATH": only_node(tmp_path)}).startswith("v")
+    assert left(env) == [first]
+    newer = tmp_path / "newer"
+    program(newer / "node", f'[ "$1" = --version ] && echo v99.0.0 || exec {which("node")} "$@"')
+    program(newer / "npx", "exit 1")
+    program(newer / "npm", f'exec {which("npm")} "$@"')
+    assert said(file, {**env, "PATH": f"{newer}:{env['PATH']}"}).startswith("v")
+    assert first in left(env)
+    assert len(left(env)) == 2
+
+
+@pytest.mark.parametrize("mask", [0o002, 0o000])
+def test_the_folders_of_the_cache_are_this_users_alone_whatever_the_umask(
+    tmp_path: Path, both: Registries, mask: int
+) -> None:
+    script = tmp_path / "own/server.py"
+    script.parent.mkdir()
+    script.write_text(PYTHON_SERVER.replace("helper_dep", "more") + "main()\n")
+    (script.parent / "more.py").write_text("SAYS = 'good'\n")
+    digest, count = files_digest(str(script), "python")
+    local = {"command": sys.executable, "args": [str(script)]}, LocalFiles(
+        "python", digest, count, 0
+    )
+    file, env = emitted(tmp_path, {"toy": local}), both.environment()
+    before = os.umask(mask)
+    try:
+        assert said(file, env) == GOOD
+        assert said(toy(tmp_path, both, "pypi"), env) == f"{GOOD} own"
+    finally:
+        os.umask(before)
 
 
 # What keeps a tree from being installed
@@ -367,11 +455,49 @@ def test_check_names_what_of_an_installed_tree_has_changed(
     assert f"remove {tree}" in printed
 
 
+def test_a_deep_check_leaves_nothing_that_python_has_compiled_to_be_loaded(
+    tmp_path: Path, both: Registries
+) -> None:
+    file, env = toy(tmp_path, both, "pypi"), both.environment()
+    assert said(file, env) == f"{GOOD} own"
+    (tree,) = (Path(env["XDG_CACHE_HOME"]) / "mcpagg/trees").iterdir()
+    (compiled,) = tree.glob("env/lib/*/site-packages/__pycache__/deep_dep.*.pyc")
+    compiled.write_bytes(compiled.read_bytes().replace(GOOD.encode(), b"evil"))
+    assert said(file, env) == "evil own"
+    assert ran(file, env, "--check", "--deep") == (0, "toy: ready, as it was compiled\n")
+    assert said(file, env) == f"{GOOD} own"
+
+
+def test_an_environment_has_the_packages_of_its_lines_and_no_other(
+    tmp_path: Path, both: Registries
+) -> None:
+    file, env = toy(tmp_path, both, "pypi"), both.environment()
+    uv = which("uv", env)
+    for line, why in (
+        ('[ "$1 $2" = "pip sync" ] && exit 0', "the installer has left out deep-dep"),
+        (
+            '[ "$1 $2" = "pip sync" ] && mkdir -p env/lib/python3.9/site-packages/evil-1.dist-info',
+            "the installer has installed evil, which is not in the file",
+        ),
+    ):
+        program(tmp_path / "odd/uv", f'{line}; exec {uv} "$@"')
+        program(tmp_path / "odd/uvx", "exit 1")
+        assert why in said(file, {**env, "PATH": f"{tmp_path}/odd:{env['PATH']}"})
+        assert left(env) == []
+
+
 def program(place: Path, line: str) -> None:
     """Write a program for the shell."""
     place.parent.mkdir(exist_ok=True)
     place.write_text(f"#!/bin/sh\n{line}\n")
     place.chmod(0o755)
+
+
+def which(name: str, env: Mapping[str, str] = os.environ) -> str:
+    """Return the path of a program that is there."""
+    path = shutil.which(name, path=env["PATH"])
+    assert path is not None
+    return path
 
 
 def only_node(folder: Path) -> str:

@@ -46,6 +46,23 @@ PYPI_ROWS = [
 ]
 
 
+OUTSIDE = [
+    "..",
+    "../a/x.js",
+    "a/../../x.js",
+    "a/../x.js",
+    "/etc/x.js",
+    "a//x.js",
+    "a/./x.js",
+    "a\\..\\x.js",
+    "C:a/x.js",
+    "a/x\0.js",
+    "a/x\n.js",
+    "a/..",
+]
+"""Paths that lead out of a folder, on some system, or are odd."""
+
+
 # Lines
 
 
@@ -81,8 +98,36 @@ def test_lines_are_sorted_whatever_the_order_of_packages() -> None:
         ["npm server 1.0 server/index.js args=one"],
         ["npm server 1.0 server/index.js args=0", "dep 1.0"],
         ["npm server 1.0 server/index.js args=0", "dep 1.0 sha512-AA== unknown"],
+        ["npm server 1.0 server/index.js args=0", "dep 1.0 sha512-AA== optional optional"],
+        ["npm server 1.0 server/index.js args=0", "dep 1.0 sha1-AA=="],
+        ["npm server 1.0 server/index.js args=0", "dep 1.0 sha512-AA== url=file:///etc"],
+        *[
+            ["npm server 1.0 server/index.js args=0", f"{path} 1.0 sha512-AA=="]
+            for path in [*OUTSIDE, "a>.."]
+        ],
+        *[[f"npm server 1.0 {script} args=0"] for script in ("index.js", *OUTSIDE)],
+        ["npm server 1.0 server/index.js on=../x args=0"],
         ["pypi server 1.0 server=server:main >=3.10 args=0"],
         ["pypi server 1.0 server=server:main python>=3.10 args=0", "dep 1.0"],
+        ["pypi server 1.0 server=os;x:main python>=3.10 args=0"],
+        ["pypi server 1.0 server=server:main() python>=3.10 args=0"],
+        ["pypi server 1.0 server=server:main python/usr/bin/python args=0"],
+        *[
+            ["pypi server 1.0 server=server:main python>=3.10 args=0", line]
+            for line in (
+                f"dep 1.0\nevil==1 {HASH}",
+                f"-r 1.0 {HASH}",
+                f"dep 1.0 {HASH} ; python_version > '3' --hash=sha256:{'ab' * 32}",
+                f"dep 1.0 {HASH} ; python_version > '3'\nevil==1",
+                f"dep 1.0 {HASH} ; ",
+                f"dep 1.0 {HASH[1:]}",
+            )
+        ],
+        [f"docker --privileged {DIGEST} args=0"],
+        ["docker mcp/time sha256:ab args=0"],
+        [f"docker mcp/time {DIGEST} args=-1"],
+        [f"files ruby {DIGEST} 12 args=1"],
+        [f"program {DIGEST}", "dep 1.0 sha512-AA=="],
         ["files python args=0"],
         ["program"],
     ],
@@ -265,8 +310,8 @@ def written(folder: Path, *names: str) -> Path:
         ),
         (
             "node",
-            ["more.js", "lib/x.mjs", "lib/package.json", "a-b/x.cjs", "native.node", "x.wasm"],
-            ["data.json", "README.md", "lib/x.ts", "lib/x.py"],
+            ["x.js", "a/x.mjs", "a/package.json", "a-b/x.cjs", "x.node", "x.wasm", "x.ts", "x"],
+            ["data.json", "README.md", "lib/x.css", "lib/x.py"],
         ),
     ],
 )
@@ -298,14 +343,20 @@ def test_modules_of_node_count_by_their_lock_and_the_package_around_as_well(
     locks = [
         "server/dist/node_modules/.package-lock.json",
         "server/node_modules/.package-lock.json",
+        "node_modules/.package-lock.json",
     ]
-    written(tmp_path, *locks, f"server/{package}", package)
+    written(tmp_path, *locks, f"server/{package}", package, "index.js")
     known, count = files_digest(str(script), "node")
-    assert count == 4
-    written(tmp_path, "server/dist/node_modules/a/more.js", "server/src/x.js")
-    assert files_digest(str(script), "node") == (known, 4)
-    (tmp_path / locks[1]).write_text("other")
-    assert files_digest(str(script), "node")[0] not in (known, digest)
+    assert count == 5
+    written(tmp_path, "server/dist/node_modules/a/more.js", "node_modules/b/index.js", "x.js")
+    assert files_digest(str(script), "node") == (known, 5)
+    seen = {known, digest}
+    for changed in (*locks, f"server/{package}", "server/lib/more.js"):
+        written(tmp_path, changed)
+        (tmp_path / changed).write_text("other")
+        now = files_digest(str(script), "node")[0]
+        assert now not in seen
+        seen.add(now)
 
 
 def test_what_is_too_much_or_a_home_folder_cannot_be_frozen(

@@ -48,12 +48,13 @@ class TreeCache:
         """Raises FrozenError: this user has no cache folder."""
         self.own = cache_folder(environ)
         self.folder = os.path.join(self.own, "trees")
+        self._bytecode = os.path.join(self.own, "bytecode")
 
     def place(self, tree: NpmTree | PypiTree, more: str = "") -> str:
         """Return the folder of a tree, installed or not.
 
         What servers are given, and what is started of the tree, has no part in it; `more` is what
-        else the installed tree depends on.
+        else the installed tree depends on, "" for nothing.
         """
         facts = [tree.kind, getattr(tree, "python", ""), *tree.rows()[1:], this_platform(), more]
         digest = sha256("\n".join(facts).encode("utf-8", "surrogatepass")).hexdigest()
@@ -67,8 +68,11 @@ class TreeCache:
         """
         if not os.path.lexists(place):
             return False
-        for folder in (self.own, self.folder, place):
-            refuse_unsafe(folder)
+        try:
+            for folder in (self.own, self.folder, place):
+                refuse_unsafe(folder)
+        except FileNotFoundError:  # another proxy has just taken it out of use
+            return False
         return True
 
     def prepare(self) -> None:
@@ -78,11 +82,7 @@ class TreeCache:
             FrozenError: it cannot be used.
         """
         try:
-            os.makedirs(os.path.dirname(self.own), exist_ok=True)
-            for folder in (self.own, self.folder):
-                if not os.path.lexists(folder):
-                    _make(folder)
-                refuse_unsafe(folder)
+            self._make(self.folder)
         except OSError as problem:
             raise self.unwritable(problem) from problem
         for name in os.listdir(self.folder):
@@ -90,6 +90,29 @@ class TreeCache:
                 path = os.path.join(self.folder, name)
                 if _age(path) > DAY_SECONDS:
                     remove(path)
+
+    def _make(self, folder: str) -> None:
+        """Make a folder in ours, and ours if need be, for this user alone whatever the umask.
+
+        Raises:
+            FrozenError: it is not to be trusted.
+            OSError: it cannot be made.
+        """
+        os.makedirs(os.path.dirname(self.own), exist_ok=True)
+        for part in (self.own, folder):
+            with suppress(FileExistsError):
+                os.mkdir(part, mode=0o700)
+            refuse_unsafe(part)
+
+    def bytecode(self, digest: str) -> str:
+        """Return where Python keeps what it compiles of files with a digest, made by us or not.
+
+        Raises:
+            FrozenError: such a folder is not to be trusted.
+            OSError: it cannot be made.
+        """
+        self._make(self._bytecode)
+        return os.path.join(self._bytecode, digest.partition(":")[2][:KEY_DIGITS])
 
     def unwritable(self, problem: OSError) -> FrozenError:
         """Return the error for a folder in which a tree cannot be installed."""
@@ -179,13 +202,6 @@ def refuse_unsafe(folder: str) -> None:
             f"{folder} {why}, so that what is in it is not to be trusted: "
             f"remove it, or name another cache folder in {_VARIABLE}"
         )
-
-
-def _make(folder: str) -> None:
-    try:
-        os.makedirs(folder, mode=0o700)
-    except FileExistsError:
-        return  # another proxy has just made it
 
 
 def _prefix(place: str) -> str:

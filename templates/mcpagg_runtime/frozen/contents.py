@@ -1,6 +1,7 @@
 """What a tree holds: written beside it when it is installed, and compared by `--check`.
 
 What Python compiles when a server runs does not count, nor what Node's tools keep in their cache.
+A deep comparison has the former removed, which Python loads in place of what was compared.
 """
 
 from __future__ import annotations
@@ -9,13 +10,15 @@ import os
 import stat
 from hashlib import sha256
 from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote_to_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 CONTENTS = "contents.txt"
-"""A line a file: size, time of change in nanoseconds, SHA-256, path."""
-NOT_COUNTED = ("__pycache__", ".cache")
+"""A line a file: size, time of change in nanoseconds, SHA-256, path with `%` escapes."""
+BYTECODE = "__pycache__"
+NOT_COUNTED = (BYTECODE, ".cache")
 CHUNK = 1 << 20
 
 
@@ -29,9 +32,10 @@ def write_contents(folder: str) -> None:
     for path in sorted(_files(folder)):
         place = os.path.join(folder, path)
         about = os.lstat(place)
-        lines.append(f"{about.st_size} {about.st_mtime_ns} {_digest(place)} {path}\n")
-    with open(os.path.join(folder, CONTENTS), "w", encoding="utf-8", errors="surrogateescape") as f:
-        f.writelines(lines)
+        facts = f"{about.st_size} {about.st_mtime_ns} {_digest(place)}"
+        lines.append(f"{facts} {quote(os.fsencode(path))}\n")
+    with open(os.path.join(folder, CONTENTS), "w", encoding="ascii") as file:
+        file.writelines(lines)
 
 
 def difference(folder: str, *, deep: bool = False) -> str:
@@ -41,10 +45,10 @@ def difference(folder: str, *, deep: bool = False) -> str:
     """
     known = {}
     try:
-        with open(os.path.join(folder, CONTENTS), encoding="utf-8", errors="surrogateescape") as f:
-            for line in f:
-                *facts, path = line.rstrip("\n").split(" ", 3)
-                known[path] = facts
+        with open(os.path.join(folder, CONTENTS), encoding="ascii") as file:
+            for line in file:
+                *facts, path = line.rstrip("\n").split(" ")
+                known[os.fsdecode(unquote_to_bytes(path))] = facts
     except (OSError, ValueError):
         return f"{CONTENTS} cannot be read"
     found = set(_files(folder)) - {CONTENTS}
@@ -55,6 +59,15 @@ def difference(folder: str, *, deep: bool = False) -> str:
             return f"{path} has changed"
     more = min(found - set(known), default="")
     return f"{more} is new" if more else ""
+
+
+def bytecode_in(folder: str) -> list[str]:
+    """Return the folders below a folder in which Python keeps what it has compiled."""
+    return [
+        os.path.join(below, BYTECODE)
+        for below, folders, _ in os.walk(folder)
+        if BYTECODE in folders
+    ]
 
 
 def _is_same(place: str, facts: list[str], deep: bool) -> bool:

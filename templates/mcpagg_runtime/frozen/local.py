@@ -1,9 +1,10 @@
 """Digests of what a server of this machine is: a script with what it can load, or a program.
 
 An interpreter loads by name what lies beside a script. Python: sources, compiled modules,
-extension modules, and folders of such whose names can be imported. Node: modules of every kind, and
-manifests; of `node_modules` its lock stands for all that it holds. Other files are data, and do not
-count. A file more counts as much as one that is another.
+extension modules, and folders of such whose names can be imported. Node: modules of every kind in
+the package that the script belongs to, also those without a suffix, and manifests; of
+`node_modules` its lock stands for all that it holds. Other files are data, and do not count. A file
+more counts as much as one that is another.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
 PYTHON, NODE = "python", "node"
 LOADED = {
-    PYTHON: (".py", ".pyc", ".so", ".pyd"),
-    NODE: (".js", ".mjs", ".cjs", ".node", ".wasm"),
+    PYTHON: (".py", ".pyw", ".pyc", ".so", ".pyd"),
+    NODE: (".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".node", ".wasm"),
 }
 """How files are called that each language loads by name."""
 MANIFEST, MODULES = "package.json", "node_modules"
@@ -42,11 +43,13 @@ def files_digest(script: str, language: str) -> tuple[str, int]:
         CannotBeFrozen: it lies in a home folder, or that is too much.
         OSError: something cannot be read.
     """
-    folder, name = os.path.split(os.path.realpath(script))  # as interpreters do
-    _refuse_home(folder)
-    paths = {name, *_loadable(folder, language)}
+    real = os.path.realpath(script)  # as interpreters do
+    folder = _package(os.path.dirname(real)) if language == NODE else os.path.dirname(real)
+    if _has_home(folder):
+        raise CannotBeFrozen(f"{folder} is a home folder, or has one{_REMEDY}")
+    paths = {os.path.relpath(real, folder), *_loadable(folder, language)}
     if language == NODE:
-        paths.update(_above(folder))
+        paths.update(_locks_above(folder))
     if len(paths) > MOST_FILES:
         raise CannotBeFrozen(f"{folder} has more than {MOST_FILES} files to load{_REMEDY}")
     whole = sha256()
@@ -84,11 +87,23 @@ def _digest(path: str) -> tuple[str, int]:
     return whole.hexdigest(), length
 
 
-def _refuse_home(folder: str) -> None:
-    """Refuse a home folder, and what is above it: that is no server's own."""
+def _has_home(folder: str) -> bool:
+    """Whether a folder is a home folder, or is above it: that is no server's own."""
     home = os.path.join(os.path.realpath(os.path.expanduser("~")), "")
-    if home.startswith(os.path.join(os.path.realpath(folder), "")):
-        raise CannotBeFrozen(f"{folder} is a home folder, or has one{_REMEDY}")
+    return home.startswith(os.path.join(os.path.realpath(folder), ""))
+
+
+def _package(folder: str) -> str:
+    """Return the folder of the Node package that a folder is in; itself if it is in none.
+
+    A script loads modules of its package wherever they lie: `bin/server.js` those in `dist`.
+    """
+    place = folder
+    while not _has_home(place):
+        if os.path.isfile(os.path.join(place, MANIFEST)):
+            return place
+        place = os.path.dirname(place)
+    return folder
 
 
 def _loadable(folder: str, language: str) -> Iterator[str]:
@@ -136,23 +151,19 @@ def _is_searched(name: str, language: str) -> bool:
 
 
 def _is_loaded(name: str, language: str) -> bool:
-    if language == NODE and name == MANIFEST:
+    # `require("./more")` takes a file of that very name before `more.js`.
+    if language == NODE and (name == MANIFEST or "." not in name):
         return True
     return name.lower().endswith(LOADED[language])
 
 
-def _above(folder: str) -> Iterator[str]:
-    """Yield the manifest of the Node package that a folder is in, and the lock of its modules."""
-    path = ""
-    while True:
-        place = os.path.join(folder, path)
-        lock = os.path.join(path, MODULES, LOCK)
-        if os.path.isfile(os.path.join(folder, lock)):
-            yield lock
-        if os.path.isfile(os.path.join(place, MANIFEST)):
-            yield os.path.join(path, MANIFEST)
+def _locks_above(folder: str) -> Iterator[str]:
+    """Yield the locks of modules above the folder of a package, where Node looks as well."""
+    place = os.path.dirname(folder)
+    while place != folder:
+        lock = os.path.join(place, MODULES, LOCK)
+        if os.path.isfile(lock):
+            yield os.path.relpath(lock, folder)
+        if place == os.path.dirname(place):
             return
-        above = os.path.join(path, os.pardir)
-        if os.path.realpath(os.path.join(folder, above)) == os.path.realpath(place):
-            return
-        path = above
+        place = os.path.dirname(place)

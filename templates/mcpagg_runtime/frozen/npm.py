@@ -23,19 +23,27 @@ REGISTRY = "https://registry.npmjs.org"
 OLDEST = 7
 """The first version of npm that reads such a lock."""
 # Whatever a user's .npmrc says: options of the command line win.
+_HERE = (
+    "--global=false",
+    "--location=project",
+    "--workspaces=false",
+    "--no-update-notifier",
+    "--loglevel=error",
+)
 OPTIONS = (
+    *_HERE,
     "--ignore-scripts",
     "--no-audit",
     "--no-fund",
     "--prefer-offline",
-    "--no-update-notifier",
     "--fetch-retries=1",
     "--fetch-retry-mintimeout=500",
     "--fetch-retry-maxtimeout=1000",
     "--include=optional",
-    "--global=false",
+    "--install-strategy=hoisted",
+    "--bin-links=true",
+    "--package-lock-only=false",
     "--dry-run=false",
-    "--loglevel=error",
 )
 _VERSION = re.compile(r"(\d+)\.\d+\.\d+")
 _OTHER_BYTES = re.compile(r"wanted (sha\d+-[\w+/=]+)")
@@ -119,19 +127,41 @@ def install_modules(programs: Programs, tree: NpmTree, folder: str) -> None:
         raise FrozenError(f"npm has not installed {lacking[0].name} {lacking[0].version}")
     built = sorted({package.name for package in tree.packages if "scripts" in package.marks})
     if built:
-        options = ["--foreground-scripts", "--ignore-scripts=false", "--loglevel=error"]
+        options = [*_HERE, "--foreground-scripts", "--ignore-scripts=false"]
         _run(programs, tree, [npm, "rebuild", *options, *built], folder)
 
 
 def _refuse_old(programs: Programs, npm: str, folder: str) -> None:
-    status, output = programs.run([npm, "--version"], folder)
-    version = _VERSION.search(output)
-    if status or version is None:
-        raise FrozenError(f"{npm} --version exited with status {status}: {output.strip()[-200:]}")
+    version = _version(programs, npm, folder)
     if int(version[1]) < OLDEST:
         raise FrozenError(
             f"npm {OLDEST} or newer is needed to install it, and {npm} is {version[0]}"
         )
+
+
+def _version(programs: Programs, program: str, folder: str) -> re.Match[str]:
+    """Return the version of npm or Node: in group 1 the first number of it.
+
+    Raises:
+        FrozenError: it does not tell.
+    """
+    status, output = programs.run([program, "--version"], folder)
+    version = _VERSION.search(output)
+    if status or version is None:
+        told = output.strip()[-200:]
+        raise FrozenError(f"{program} --version exited with status {status}: {told}")
+    return version
+
+
+def node_of_scripts(programs: Programs, tree: NpmTree, folder: str) -> str:
+    """Return which Node install scripts build a tree for: `node 20`; "" for one without them.
+
+    Raises:
+        FrozenError: there is none, or it does not tell its version.
+    """
+    if not any("scripts" in package.marks for package in tree.packages):
+        return ""
+    return f"node {_version(programs, programs.needed('node', 'to start it'), folder)[1]}"
 
 
 def _run(programs: Programs, tree: NpmTree, command: list[str], folder: str) -> None:

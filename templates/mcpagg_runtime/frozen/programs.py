@@ -8,6 +8,7 @@ import tempfile
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.frozen.environment import of_installers
 from mcpagg_runtime.frozen.table import FrozenError
 from mcpagg_runtime.launch.platforms import WINDOWS, command_line, find_program
 from mcpagg_runtime.processes.reasons import where_to_find
@@ -23,33 +24,6 @@ LIMIT_SECONDS = 600.0
 POLL_SECONDS = 0.05
 TOLD_SECONDS = 2.0
 OUTPUT_BYTES = 1 << 16
-# They say how to install what is said on the command line, or which other packages: nobody has
-# reviewed them. Where to install from is the user's own business.
-NOT_HEEDED = frozenset(
-    {
-        "PIP_CONSTRAINT",
-        "PIP_NO_BINARY",
-        "PIP_PREFIX",
-        "PIP_REQUIREMENT",
-        "PIP_ROOT",
-        "PIP_TARGET",
-        "PIP_USER",
-        "PYTHONHOME",
-        "PYTHONPATH",
-        "UV_BUILD_CONSTRAINT",
-        "UV_CONSTRAINT",
-        "UV_EXCLUDE_NEWER",
-        "UV_NO_BINARY",
-        "UV_NO_BINARY_PACKAGE",
-        "UV_NO_VERIFY_HASHES",
-        "UV_OVERRIDE",
-        "UV_PYTHON",
-        "UV_SYSTEM_PYTHON",
-        "VIRTUAL_ENV",
-        "npm_config_global",
-        "npm_config_prefix",
-    }
-)
 
 
 class Programs:
@@ -64,14 +38,13 @@ class Programs:
     ) -> None:
         """`env` is that of the server, `folder` what relative paths of its PATH are meant from.
 
-        `beside` is the folder of the config's own command, "" if it is found on the PATH: so
-        `/opt/homebrew/bin/npx` finds its npm. `tell` is called now and then while they run.
+        `beside` is the folder of the config's own command, "" if that is not known. `tell` is
+        called now and then while they run.
         """
-        self.env = {name: value for name, value in env.items() if name not in NOT_HEEDED}
+        self.env = of_installers(env, beside)
         self.held: Iterable[int] = ()
         """Descriptors that they keep open, and what is locked by them locked."""
         self._folder = folder
-        self._beside = beside
         self._tell = tell
         self._told = monotonic()
         self._deadline = monotonic() + LIMIT_SECONDS
@@ -80,11 +53,6 @@ class Programs:
 
     def find(self, name: str) -> str | None:
         """Return the path of a program, None if there is none."""
-        if self._beside:
-            env = {**self.env, "PATH": self._beside}
-            found = find_program(name, env, self._folder)
-            if found is not None:
-                return found
         return find_program(name, self.env, self._folder)
 
     def needed(self, name: str, why: str) -> str:

@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import sys
+from glob import escape, glob
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.frozen.coverage import is_within
@@ -46,7 +47,7 @@ _OTHER_BYTES = (
     re.compile(r"DO NOT MATCH THE HASHES.*?\n\s*([\w.-]+)==([\w.+!-]+) from ", re.DOTALL),
 )
 _UV_CAUSE = re.compile(
-    r"^\s*(?:error:|\\u00d7|\\u2570\\u2500\\u25b6|\\u251c\\u2500\\u25b6|cause:|Caused by:)\s*(.*)$",
+    r"^\s*(?:error:|\u00d7|\u2570\u2500\u25b6|\u251c\u2500\u25b6|cause:|Caused by:)\s*(.*)$",
     re.MULTILINE,
 )
 _PIP_CAUSE = re.compile(r"^ERROR: (.*)$", re.MULTILINE)
@@ -108,6 +109,30 @@ def install_environment(programs: Programs, tree: PypiTree, folder: str) -> None
         _install_with_uv(programs, uv, tree, folder)
     else:
         _install_with_pip(programs, tree, folder)
+    _refuse_others(tree, os.path.join(folder, ENVIRONMENT))
+
+
+def _refuse_others(tree: PypiTree, environment: str) -> None:
+    """Refuse an environment that lacks a package of its lines, or has one more.
+
+    Raises:
+        FrozenError: it is one.
+    """
+    found = {
+        _plain(os.path.basename(about).partition("-")[0])
+        for pattern in (("lib*", "python*", "site-packages"), ("Lib", "site-packages"))
+        for about in glob(os.path.join(escape(environment), *pattern, "*.dist-info"))
+    }
+    needed = {_plain(package.name) for package in tree.packages if not package.marker}
+    if lacking := needed - found:
+        raise FrozenError(f"the installer has left out {min(lacking)}")
+    if more := found - {_plain(package.name) for package in tree.packages}:
+        raise FrozenError(f"the installer has installed {min(more)}, which is not in the file")
+
+
+def _plain(name: str) -> str:
+    """Return one spelling for all of a package's name."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _install_with_uv(programs: Programs, uv: str, tree: PypiTree, folder: str) -> None:

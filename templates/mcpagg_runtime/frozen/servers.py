@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.frozen.cache import TreeCache, cache_folder, lock, refuse_unsafe
-from mcpagg_runtime.frozen.contents import difference, write_contents
+from mcpagg_runtime.frozen.cache import TreeCache, lock, remove
+from mcpagg_runtime.frozen.contents import bytecode_in, difference, write_contents
 from mcpagg_runtime.frozen.coverage import refuse_uncovered
 from mcpagg_runtime.frozen.docker import is_here, pinned, pull
+from mcpagg_runtime.frozen.environment import drop_foreign_code
 from mcpagg_runtime.frozen.local import PYTHON, files_digest, program_digest
-from mcpagg_runtime.frozen.npm import install_modules, node_command
+from mcpagg_runtime.frozen.npm import install_modules, node_command, node_of_scripts
 from mcpagg_runtime.frozen.programs import Programs
 from mcpagg_runtime.frozen.pypi import install_environment, is_usable, python_command
 from mcpagg_runtime.frozen.table import (
@@ -37,9 +38,6 @@ if TYPE_CHECKING:
 
 INSTALLING_AT_ONCE = 4
 ENDING_SECONDS = 5.0
-# What changes which modules an interpreter loads. If an entry sets it, it was reviewed; what comes
-# from around the proxy was not.
-SEARCH_PATHS = ("NODE_PATH", "PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP")
 
 
 class FrozenServers:
@@ -78,9 +76,7 @@ class FrozenServers:
         if isinstance(frozen, DockerImage):
             launch.argv = [*before[:-1], pinned(before[-1], frozen), *own]
             return
-        for name in SEARCH_PATHS:
-            if launch.env.get(name) == self._environ.get(name):
-                launch.env.pop(name, None)
+        drop_foreign_code(launch.env, self._environ)
         if isinstance(frozen, LocalFiles):
             script = os.path.join(launch.cwd or os.getcwd(), before[-1])
             digest, _ = files_digest(script, frozen.language)
@@ -110,30 +106,40 @@ class FrozenServers:
 
     # Installing
 
-    def state(self, name: str) -> str:
+    def state(self, launch: Launch) -> str:
         """Return whether what a server starts is installed, and how, for people; starts nothing.
 
         Raises:
             FrozenError: it cannot be told, or is not to be trusted.
         """
-        frozen = read_frozen(self._table[name])
+        frozen = read_frozen(self._table[launch.name])
         if not isinstance(frozen, (NpmTree, PypiTree)):
             return described(frozen)
-        return f"{described(frozen)}, {'' if self.is_installed(frozen) else 'not yet '}installed"
+        is_installed = self._is_whole(frozen, self._place(frozen, launch))
+        return f"{described(frozen)}, {'' if is_installed else 'not yet '}installed"
 
-    def damage(self, name: str, *, deep: bool = False) -> str:
+    def damage(self, launch: Launch, *, deep: bool = False) -> str:
         """Return what of an installed tree is not as it was installed, "" for nothing.
 
-        `deep`: what files hold is read.
+        `deep`: what files hold is read, and what Python has compiled of them is removed: nobody
+        can tell whether that is right, and it is compiled again.
 
         Raises:
-            FrozenError: see `is_installed`.
+            FrozenError: it is not to be trusted.
         """
-        frozen = read_frozen(self._table[name])
-        if not isinstance(frozen, (NpmTree, PypiTree)) or not self.is_installed(frozen):
+        frozen = read_frozen(self._table[launch.name])
+        if deep and isinstance(frozen, LocalFiles) and frozen.language == PYTHON:
+            remove(self._cache().bytecode(frozen.digest))
+        if not isinstance(frozen, (NpmTree, PypiTree)):
             return ""
-        place = self._cache().place(frozen)
+        place = self._place(frozen, launch)
+        if not self._is_whole(frozen, place):
+            return ""
         found = difference(place, deep=deep)
+        if deep:
+            for folder in bytecode_in(place):
+                remove(folder)
+            found = found or next((f"{path} is there" for path in bytecode_in(place)), "")
         remedy = f"remove {place}, and it is installed anew"
         return f"what is installed is not as it was: {found}; {remedy}" if found else ""
 
@@ -149,7 +155,7 @@ class FrozenServers:
         elif isinstance(frozen, DockerImage):
             with self._at_work(self._programs(launch, lambda: None)) as programs:
                 pull(programs, frozen, launch.argv[0], self._folder)
-        return self.state(launch.name)
+        return self.state(launch)
 
     def require(self, launch: Launch) -> str:
         """Return what a server starts in a few words, if all of it is here; nothing is fetched.
@@ -158,23 +164,33 @@ class FrozenServers:
             FrozenError: something is not.
         """
         frozen = read_frozen(self._table[launch.name])
-        if isinstance(frozen, (NpmTree, PypiTree)) and not self.is_installed(frozen):
-            raise FrozenError("it is not installed")
-        if isinstance(frozen, DockerImage):
+        if isinstance(frozen, (NpmTree, PypiTree)):
+            is_there = self._is_whole(frozen, self._place(frozen, launch))
+            if not is_there:
+                raise FrozenError("it is not installed")
+        elif isinstance(frozen, DockerImage):
             with self._at_work(self._programs(launch, lambda: None)) as programs:
                 if not is_here(programs, frozen, launch.argv[0], self._folder):
                     raise FrozenError("its image is not on this machine")
-        return self.state(launch.name)
+        return self.state(launch)
 
-    def is_installed(self, tree: Tree) -> bool:
-        """Whether a tree is installed, and can be started.
+    def _place(self, tree: Tree, launch: Launch) -> str:
+        """Return the folder of a tree.
+
+        Raises:
+            FrozenError: there is no Node that its install scripts could be run for.
+        """
+        programs = self._programs(launch, lambda: None)
+        more = node_of_scripts(programs, tree, self._folder) if isinstance(tree, NpmTree) else ""
+        return self._cache().place(tree, more)
+
+    def _is_whole(self, tree: Tree, place: str) -> bool:
+        """Whether a tree is installed in its place, and can be started.
 
         Raises:
             FrozenError: somebody else might have put something else there.
         """
-        cache = self._cache()
-        place = cache.place(tree)
-        return cache.has(place) and (isinstance(tree, NpmTree) or is_usable(place))
+        return self._cache().has(place) and (isinstance(tree, NpmTree) or is_usable(place))
 
     def installed(self, tree: Tree, launch: Launch, tell: Callable[[str], None]) -> str:
         """Return the folder of a tree, which is installed first if it is not.
@@ -183,8 +199,8 @@ class FrozenServers:
             FrozenError: it cannot be installed.
         """
         cache = self._cache()
-        place = cache.place(tree)
-        if self.is_installed(tree):
+        place = self._place(tree, launch)
+        if self._is_whole(tree, place):
             return place
         refuse_uncovered(tree)
         what = f"is being installed: {described(tree)}"
@@ -193,7 +209,7 @@ class FrozenServers:
             try:
                 cache.prepare()
                 with lock(place, programs.check) as held:
-                    if not self.is_installed(tree):
+                    if not self._is_whole(tree, place):
                         programs.held = () if held is None else (held,)
                         if held is not None:
                             cache.remove_leftovers(place)
@@ -229,14 +245,9 @@ class FrozenServers:
     def _bytecode(self, digest: str) -> str:
         """Return where Python keeps what it compiles of such files; nowhere if that is unsafe."""
         try:
-            own = cache_folder(self._environ)
-            folder = os.path.join(own, "bytecode")
-            os.makedirs(folder, mode=0o700, exist_ok=True)
-            for part in (own, folder):
-                refuse_unsafe(part)
+            return self._cache().bytecode(digest)
         except (FrozenError, OSError):
             return os.path.join(os.devnull, "bytecode")
-        return os.path.join(folder, digest.partition(":")[2][:32])
 
 
 def described(frozen: Frozen) -> str:

@@ -33,6 +33,7 @@ takes, sorted as texts. Fields are separated by single spaces; a field in bracke
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -46,6 +47,33 @@ LISTED = ("os", "cpu", "libc")
 MARKS = ("optional", "scripts", "via-metadata")
 """Flags of an npm package that are there or not."""
 NESTED = ">"
+# The shapes of fields. They become parts of paths, of locks and of code, so nothing else passes.
+_DOTTED = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
+_NPM_NAME = r"(?:@[\w~-][\w.~-]*/)?[\w~!'()*-][\w.~!'()*-]*"
+_PYPI_NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
+_SHAPES = {
+    name: re.compile(shape)
+    for name, shape in {
+        "name": _NPM_NAME,
+        "path": f"{_NPM_NAME}(?:{NESTED}{_NPM_NAME})*",
+        "version": r"[A-Za-z0-9][A-Za-z0-9.+!_-]*",
+        "integrity": r"sha512-[A-Za-z0-9+/]+={0,2}",
+        # Of a path below `node_modules`: neither absolute, nor out of it, on no system.
+        "bin": r"(?!\.{1,2}(?:/|$))[^/\\:\s\0]+(?:/(?!\.{1,2}(?:/|$))[^/\\:\s\0]+)+",
+        "list": r"!?[\w.-]+(?:,!?[\w.-]+)*",
+        "url": r"https?://[!-~]+",
+        "distribution": rf"{_PYPI_NAME}(?:\[[A-Za-z0-9._,-]*\])?",
+        "entry": rf"[^\s=]+={_DOTTED}(?::{_DOTTED})?",
+        "python": r"python(?:[<>=!]=|[<>])\d[\d.]*(?:\.\*)?(?:,(?:[<>=!]=|[<>])\d[\d.]*(?:\.\*)?)*",
+        "hashes": r"[A-Za-z0-9_-]{43}(?:,[A-Za-z0-9_-]{43})*",
+        "marker": r"(?!.*--)[A-Za-z0-9_ .'\"<>=!~(),*+-]+",
+        "image": r"[A-Za-z0-9][A-Za-z0-9._:/-]*",
+        "tag": r"\w[\w.-]*",
+        "digest": r"sha256:[0-9a-f]{64}",
+        "language": "node|python",
+        "number": "[0-9]{1,9}",
+    }.items()
+}
 
 
 class FrozenError(ValueError):
@@ -245,7 +273,10 @@ def read_frozen(rows: Sequence[str]) -> Frozen:
     """
     try:
         kind, *fields = rows[0].split(" ")
-        return _READERS[kind](fields, rows[1:])
+        reader = _READERS[kind]
+        if rows[1:] and kind not in (NpmTree.kind, PypiTree.kind):
+            raise Unreadable(f"cannot be read as it is frozen: {rows[1]} is of no tree")
+        return reader(fields, rows[1:])
     except Unreadable:
         raise
     except (LookupError, ValueError, TypeError, AttributeError) as problem:
@@ -255,61 +286,76 @@ def read_frozen(rows: Sequence[str]) -> Frozen:
 
 def _npm(fields: list[str], lines: Sequence[str]) -> NpmTree:
     name, version, script, *flags = fields
-    given = _flags(flags)
+    given = _flags(flags, "on", "args")
     packages = [_npm_package(line) for line in lines]
-    return NpmTree(name, version, script, int(given["args"]), packages, _listed(given.get("on")))
+    return NpmTree(
+        _shaped("name", name),
+        _shaped("version", version),
+        _shaped("bin", script),
+        _number(given["args"]),
+        packages,
+        _listed(given.get("on")),
+    )
 
 
 def _npm_package(line: str) -> NpmPackage:
     path, version, integrity, *flags = line.split(" ")
-    given = _flags(flags)
-    listed = {flag: given[flag].split(",") for flag in LISTED if flag in given}
-    marks = [mark for mark in MARKS if mark in given]
-    if unknown := set(given) - {*LISTED, *MARKS, "name", "url"}:
-        raise Unreadable(f"cannot be read as a package: {line} ({', '.join(sorted(unknown))}?)")
-    names = path.split(NESTED)
+    given = _flags(flags, *LISTED, *MARKS, "name", "url")
     return NpmPackage(
-        names,
-        version,
-        integrity,
-        name=given.get("name", ""),
-        listed=listed,
-        marks=marks,
-        url=given.get("url", ""),
+        _shaped("path", path).split(NESTED),
+        _shaped("version", version),
+        _shaped("integrity", integrity),
+        name=_shaped("name", given["name"]) if "name" in given else "",
+        listed={flag: _listed(given[flag]) for flag in LISTED if flag in given},
+        marks=[mark for mark in MARKS if mark in given],
+        url=_shaped("url", given["url"]) if "url" in given else "",
     )
 
 
 def _pypi(fields: list[str], lines: Sequence[str]) -> PypiTree:
     name, version, entry, python, *flags = fields
-    given = _flags(flags)
-    if not python.startswith("python"):
-        raise ValueError(python)
+    given = _flags(flags, "on", "args")
     packages = [_pypi_package(line) for line in lines]
-    versions = python[len("python") :]
-    on = _listed(given.get("on"))
-    return PypiTree(name, version, entry, versions, int(given["args"]), packages, on)
+    return PypiTree(
+        _shaped("distribution", name),
+        _shaped("version", version),
+        _shaped("entry", entry),
+        _shaped("python", python)[len("python") :],
+        _number(given["args"]),
+        packages,
+        _listed(given.get("on")),
+    )
 
 
 def _pypi_package(line: str) -> PypiPackage:
-    plain, _, marker = line.partition(" ; ")
+    plain, semicolon, marker = line.partition(" ; ")
     name, version, hashes = plain.split(" ")
-    return PypiPackage(name, version, hashes.split(","), marker)
+    return PypiPackage(
+        _shaped("distribution", name),
+        _shaped("version", version),
+        _shaped("hashes", hashes).split(","),
+        _shaped("marker", marker) if semicolon else "",
+    )
 
 
 def _docker(fields: list[str], lines: Sequence[str]) -> DockerImage:
     image, digest, *flags = fields
-    given = _flags(flags)
-    return DockerImage(image, digest, int(given["args"]), given.get("tag", ""))
+    given = _flags(flags, "tag", "args")
+    tag = _shaped("tag", given["tag"]) if "tag" in given else ""
+    image, digest = _shaped("image", image), _shaped("digest", digest)
+    return DockerImage(image, digest, _number(given["args"]), tag)
 
 
 def _files(fields: list[str], lines: Sequence[str]) -> LocalFiles:
     language, digest, count, args = fields
-    return LocalFiles(language, digest, int(count), int(_flags([args])["args"]))
+    given = _flags([args], "args")
+    language, digest = _shaped("language", language), _shaped("digest", digest)
+    return LocalFiles(language, digest, _number(count), _number(given["args"]))
 
 
 def _program(fields: list[str], lines: Sequence[str]) -> Program:
     (digest,) = fields
-    return Program(digest)
+    return Program(_shaped("digest", digest))
 
 
 _READERS: Mapping[str, Callable[[list[str], Sequence[str]], Frozen]] = {
@@ -321,14 +367,38 @@ _READERS: Mapping[str, Callable[[list[str], Sequence[str]], Frozen]] = {
 }
 
 
-def _flags(words: Iterable[str]) -> dict[str, str]:
-    """Return {flag: its value, "" for none}."""
-    pairs = (word.partition("=") for word in words)
-    return {flag: value for flag, _, value in pairs}
+def _flags(words: Iterable[str], *known: str) -> dict[str, str]:
+    """Return {flag: its value, "" for none}.
+
+    Raises:
+        Unreadable: one is not known, or is there twice.
+    """
+    given: dict[str, str] = {}
+    for word in words:
+        flag, _, value = word.partition("=")
+        if flag not in known or flag in given:
+            raise Unreadable(f"cannot be read as it is frozen: {word}?")
+        given[flag] = value
+    return given
+
+
+def _shaped(shape: str, text: str) -> str:
+    """Return a field that has its shape.
+
+    Raises:
+        Unreadable: it has another one.
+    """
+    if not _SHAPES[shape].fullmatch(text):
+        raise Unreadable(f"cannot be read as it is frozen: {text!r} is no {shape}")
+    return text
+
+
+def _number(text: str) -> int:
+    return int(_shaped("number", text))
 
 
 def _listed(value: str | None) -> list[str]:
-    return value.split(",") if value else []
+    return _shaped("list", value).split(",") if value is not None else []
 
 
 def _on(platforms: Sequence[str]) -> list[str]:

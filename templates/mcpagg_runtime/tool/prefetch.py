@@ -34,12 +34,12 @@ class Prefetch:
 
     def states(self) -> dict[str, str]:
         """Return {server: what is frozen of it, and whether that is installed}."""
-        return {name: _said(self._frozen.state, name) for name in self.names}
+        return {name: self._said(self._frozen.state, name) for name in self.names}
 
     def damages(self, *, deep: bool) -> dict[str, str]:
         """Return {server: what of its tree is not as it was installed}."""
         damage = partial(self._frozen.damage, deep=deep)
-        found = {name: _said(damage, name) for name in self.names}
+        found = {name: self._said(damage, name) for name in self.names}
         return {name: damage for name, damage in found.items() if damage}
 
     def run(self, names: list[str], *, offline: bool) -> int:
@@ -89,10 +89,9 @@ class Prefetch:
             command = self._launches.rows[name].get("command", "")
             return Launch([command], dict(os.environ), None, {}, name=name)
 
-
-def _said(tell: Callable[[str], str], name: str) -> str:
-    """Return what is told of a server, or why nothing can be."""
-    try:
-        return tell(name)
-    except (FrozenError, OSError) as problem:
-        return str(problem)
+    def _said(self, tell: Callable[[Launch], str], name: str) -> str:
+        """Return what is told of a server, or why nothing can be."""
+        try:
+            return tell(self._launch(name))
+        except (FrozenError, OSError) as problem:
+            return str(problem)

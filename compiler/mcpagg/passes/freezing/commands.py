@@ -14,13 +14,13 @@ from typing import NamedTuple
 from packaging.requirements import InvalidRequirement, Requirement
 
 from mcpagg.passes.environment.programs import find_package, program_of
+from mcpagg_runtime.frozen.environment import LOADERS, NODE_OPTIONS, SEARCH_PATHS
 from mcpagg_runtime.launch.variables import dollars
 
 _NPM_SPEC = re.compile(r"((?:@[\w.~-]+/)?[\w.~-]+)(?:@(.*))?", re.ASCII | re.DOTALL)
 _NPM_ALIAS = re.compile(r"npm:(?:@[\w.~-]+/)?[\w.~-]+(?:@[^/:]*)?", re.ASCII)
 _PYPI_AT = re.compile(r"([\w.-]+(?:\[[\w,. -]*\])?)@([\w.!+-]+)", re.ASCII)
 _MINOR = re.compile(r"3\.\d+")
-_LOADERS = re.compile(r"(?:^|\s)(?:-r|--require|--import|--loader|--experimental-loader)\b")
 OTHERS = frozenset(
     "sh bash zsh fish dash cmd powershell pwsh env sudo ssh wsl npm pnpm yarn bun deno uv pipx pip"  # noqa: SIM905 - a word a line
     " poetry pdm hatch conda mamba mise docker podman java dotnet go cargo ruby php perl make"
@@ -197,11 +197,11 @@ def _language(name: str) -> str:
 
 def _check_variables(env: Mapping[str, str]) -> None:
     """Refuse variables that have other code loaded than what is frozen."""
-    for name in ("PYTHONPATH", "PYTHONSTARTUP", "PYTHONHOME", "NODE_PATH"):
+    for name in SEARCH_PATHS:
         if env.get(name):
             raise NotFreezable(f"loads what its variable {name} names", f"leave {name} out")
-    if _LOADERS.search(env.get("NODE_OPTIONS", "")):
-        raise NotFreezable("loads what its variable NODE_OPTIONS names", "leave that out")
+    if LOADERS.search(env.get(NODE_OPTIONS, "")):
+        raise NotFreezable(f"loads what its variable {NODE_OPTIONS} names", "leave that out")
 
 
 def _check_references(words: Sequence[str]) -> None:

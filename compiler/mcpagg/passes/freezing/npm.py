@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
+from posixpath import normpath
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -217,7 +218,7 @@ def _bin(request: NpmRequest, lock: Lock) -> str:
     else:
         what = "has no program" if not bins else "has several programs"
         raise NotFreezable(f"starts {holder}, which {what}", _are(sorted(bins)))
-    return chosen.removeprefix("./").replace("\\", "/")
+    return normpath(chosen.replace("\\", "/"))
 
 
 def _are(programs: list[str]) -> str:

@@ -31,6 +31,7 @@ from mcpagg.passes.freezing.running import Tool, Unresolved
 from mcpagg.problems import Problem, count, name_list
 from mcpagg.signals import ending_later
 from mcpagg.spec import ProxySpec
+from mcpagg_runtime.frozen.table import Unreadable, read_frozen
 from mcpagg_runtime.launch.launch import Launch
 
 if TYPE_CHECKING:
@@ -138,6 +139,15 @@ def resolve(request: Request, launch: Launch, scripts: Collection[str]) -> tuple
         NotFreezable: it has what cannot be frozen.
         Unresolved: a tool failed.
     """
+    frozen, others = _resolved(request, launch, scripts)
+    try:
+        read_frozen(frozen.rows())  # as each start will
+    except Unreadable as fault:
+        raise NotFreezable(f"has what a line of FROZEN cannot say: {fault}") from None
+    return frozen, others
+
+
+def _resolved(request: Request, launch: Launch, scripts: Collection[str]) -> tuple[Frozen, str]:
     match request:
         case ScriptRequest():
             return freeze_script(request, launch), ""
