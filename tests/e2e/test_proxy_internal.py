@@ -223,7 +223,8 @@ def test_the_line_of_a_fault_is_that_of_the_file(tmp_path: Path) -> None:
     )
     command = [sys.executable, str(file), "--list"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    found = re.search(r"internal fault: ZeroDivisionError in _read, line (\d+);", done.stderr)
+    said = r"internal fault: ZeroDivisionError in argument_parser, line (\d+);"
+    found = re.search(said, done.stderr)
     assert found is not None
     assert done.returncode == 70
     assert file.read_text().splitlines()[int(found[1]) - 1] == " 1 / 0"

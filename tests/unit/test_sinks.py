@@ -61,6 +61,7 @@ WAYS = {
     "compiler.passes.emission.output": "FILE and its other forms, where the user wants them",
     "compiler.command.results": "the same",
     "compiler.passes.discovery.cache": "the user's own cache; no value of a variable: see `survey`",
+    "compiler.install.compiling._present": "an empty folder, gone again if nothing is installed",
     "compiler.install.installing.write_all": "FILE, its source and record: no value of a client's",
     "compiler.install.uninstalling.remove": "the record, less what was put back",
     "compiler.install.writing": "the client's own config and its copy, as private as it is",

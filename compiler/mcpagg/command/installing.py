@@ -21,11 +21,13 @@ from mcpagg.install.uninstalling import Removal, removal_of, remove
 from mcpagg.install.writing import backup_of
 from mcpagg.options import PROGRAM
 from mcpagg.passes.emission.output import on_disk
+from mcpagg.passes.environment.programs import find_package
 from mcpagg.problems import ConfigError, Problem, count
 from mcpagg.review.lint import shortened
 
 _TEAM = "it belongs to the repository {}, and so to everybody who works there"
 _ABSOLUTE = "{} resolves no path from the project: the entries have one of this machine alone"
+_LOOSE = "what their packages depend on is chosen at each start; --freeze has it reviewed, too"
 _NO_TERMINAL = "--yes is needed where nobody can be asked"
 
 
@@ -151,6 +153,8 @@ def _change_lines(installation: Installation) -> Iterator[Line]:
     if scope.root is not None and scope.client not in WORKSPACE:
         yield Line(f"  {_ABSOLUTE.format(form_of(scope).shown)}")
     yield Line(f"  FILE: {plan.file}, compiled from {plan.source.name} beside it")
+    if loose := _not_frozen(installation):
+        yield Line(f"  {', '.join(loose)}: {_LOOSE}")
     if installation.changes:
         yield Line(f"  the config as it is now: {backup_of(scope).name} beside it")
     for name, argv in installation.argvs.items():
@@ -161,6 +165,16 @@ def _change_lines(installation: Installation) -> Iterator[Line]:
         yield from (Line(f"    {line}") for line in entry_lines(form_of(scope), start))
         if env:
             yield Line(f"    with what it has now in place of {TO_FILL}")
+
+
+def _not_frozen(installation: Installation) -> list[str]:
+    """Return the servers that start a package or image which is not frozen."""
+    data = installation.result.data
+    return [
+        server.name
+        for server in data.spec.servers
+        if server.name not in data.frozen and find_package(server.command, server.args)
+    ]
 
 
 def _diff(before: str, after: str) -> Iterator[Line]:
