@@ -243,3 +243,21 @@ def test_a_local_script_is_frozen_as_it_is_now(
     assert "compile it again" in told.err
     frozen(tmp_path, entry)
     assert read_contents(file).frozen["toy"][0].endswith(" 2 args=1")
+
+
+def test_what_is_installed_is_frozen_with_the_values_of_its_entry(
+    both: Registries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = tmp_path / ".mcp.json"
+    entry: dict[str, Any] = {**ENTRIES["pypi"], "env": {"API_TOKEN": "tok-5f3d9a7b2c"}}
+    before = json.dumps({"mcpServers": {"toy": entry}})
+    config.write_text(before)
+    flags = ["--yes", "--freeze", "--env", "inherit"]  # which names the registries
+    assert main([".mcp.json", "--install", *flags, "-o", "toys.py"]) == 0
+    installed = json.loads(config.read_text())["mcpServers"]["toy"]
+    assert installed["env"].items() >= entry["env"].items()
+    assert "deep-dep 1.0.0" in read_contents(tmp_path / "toys.py").frozen["toy"][1]
+    assert "tok-5f3d9a7b2c" not in (tmp_path / "toys.py").read_text()
+    assert main([".mcp.json", "--uninstall", "--yes"]) == 0
+    assert config.read_text() == before

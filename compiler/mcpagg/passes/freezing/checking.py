@@ -56,7 +56,7 @@ def find_offered(job: Job, ready: ProxySpec, frozen: Rows) -> dict[str, Offered]
         for name, request in requests_of(job, ready).asked.items()
         if name in frozen and name not in (job.refresh or ()) and not isinstance(request, LOCAL)
     }
-    launches = ready.launches([*asked], job.environ, job.options.minimal)
+    launches = ready.launches([*asked], job.environ, job.options.minimal, job.values)
 
     def work(name: str) -> Offered:
         return _offered(job, asked[name], launches[name], frozen[name])

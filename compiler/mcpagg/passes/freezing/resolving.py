@@ -54,7 +54,7 @@ class Resolution:
 
 def resolve_all(job: Job, ready: ProxySpec, requests: Mapping[str, Request]) -> Resolution:
     """Resolve what servers ask for, and warn of platforms that this leaves out."""
-    launches = ready.launches([*requests], job.environ, job.options.minimal)
+    launches = ready.launches([*requests], job.environ, job.options.minimal, job.values)
     paths = ready.paths
     resolution = Resolution()
     without: dict[str, list[str]] = {}
