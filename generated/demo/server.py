@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:6e81d065bc406e96b138fc5db82c651fd9918fffb6e0ca2e608c45c6b5348c97 (mcpagg 0.1.0; without frozen, http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking, tool.prefetch)
+#   runtime:  sha256:f598d200bf8db183653295930bd7ac04a38c0bbc0116c910be99b5123ff85723 (mcpagg 0.1.0; without frozen, http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking, tool.prefetch)
 
 import sys
 
@@ -408,7 +408,7 @@ class StaticAnswers:
         self.children = {self.face: children[self.face]} if self.face else children
         self.own = None
         if self.face:
-            from _mcpagg_6e81d065.plan.own import OwnWords
+            from _mcpagg_f598d200.plan.own import OwnWords
 
             self.own = OwnWords(tables["snapshot"][self.face]["server"])
         self.options, _ = scan(tables["options"], 0)
@@ -491,7 +491,7 @@ class StaticAnswers:
     def _initialize_result(self, asked):
         tables, own = self.tables, self.own
         if own is not None:
-            from _mcpagg_6e81d065.plan.own import newest_version
+            from _mcpagg_f598d200.plan.own import newest_version
 
             version = negotiated_version(asked, *map(newest_version, self.children.values()))
             return initialize_result(version, own.capabilities, own.info, own.instructions)
@@ -520,7 +520,7 @@ class StaticAnswers:
         face = self.face
         if not face:
             return routes
-        from _mcpagg_6e81d065.plan.own import own_rows
+        from _mcpagg_f598d200.plan.own import own_rows
 
         apart = scan(self.tables.get("own_uris", "{}"), 0)[0].get(face, {})
         rows = routes.get(face, {})
@@ -538,7 +538,7 @@ def exit_on_signal(number):
 
 def face_asked(words, tables):
     if words and words[-1].startswith("sha256:"):
-        from _mcpagg_6e81d065.plan.digest import data_digest, is_digest
+        from _mcpagg_f598d200.plan.digest import data_digest, is_digest
 
         if not is_digest(words[-1]) or not data_digest(tables).startswith(words[-1]):
             return None
@@ -564,7 +564,7 @@ def main(tables, file):
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_6e81d065.stdio.running import run
+    from _mcpagg_f598d200.stdio.running import run
 
     run(tables, file, handover)
 
@@ -637,8 +637,8 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_6e81d065.plan.plan import Plan
-    from _mcpagg_6e81d065.tool.aggregator import aggregator_of
+    from _mcpagg_f598d200.plan.plan import Plan
+    from _mcpagg_f598d200.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -7298,6 +7298,9 @@ class Call:
  @property
  def params(self):
   return self._message.params
+ @property
+ def progress_token(self):
+  return self.client.token if self.client.is_modern else self.token
  def overhear(self, listen):
   deliver = self.answer
   def answer(message):
@@ -7507,7 +7510,7 @@ class CallQueue:
   call = self._connection.calls.get(token) if type(token) is int else None
   if call is not None and call.token:
    call.progressed(self._effects.clock())
-   known = call.client.token if call.client.is_modern else call.token
+   known = call.progress_token
    if not known:
     return
    params = message.json("params")
@@ -7519,12 +7522,11 @@ class CallQueue:
  def tell_waiting(self, why):
   self._steps += 1
   for call in [*self._waiting, *self._unknown]:
-   token = call.client.token if call.client.is_modern else call.token
-   if token:
+   if call.progress_token:
     call.progressed(self._effects.clock())
     step = f"{self._steps}e-6"
-    told = obj(progressToken=token, progress=step, message=quote(why))
-    call.client.deliver(notification(PROGRESS, told))
+    params = obj(progressToken=call.progress_token, progress=step, message=quote(why))
+    call.client.deliver(notification(PROGRESS, params))
  def withdraw(self, call, params):
   for line in (self._waiting, self._unknown):
    if call in line:
@@ -10525,9 +10527,9 @@ def argument_parser(plan):
  return parser
 
 def _contradiction(plan, chosen):
- looks = bool(chosen.env or chosen.check or chosen.verify or chosen.call or chosen.digest)
  fetches = chosen.prefetch is not None
- looks = looks or fetches
+ shows = bool(chosen.env or chosen.check or chosen.verify or chosen.call or chosen.digest)
+ looks = shows or fetches
  freezes = fetches or chosen.offline or chosen.deep
  prints_json = chosen.list or chosen.env or chosen.check
  logs = chosen.log or os.environ.get(LOG_DIRECTORY)
@@ -11036,7 +11038,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_6e81d065", RUNTIME, globals())
+embed("_mcpagg_f598d200", RUNTIME, globals())
 
 PLAN = {
     "name": "mcp",

@@ -178,8 +178,8 @@ def _pin(source: Source, run: Run) -> int:
     """Say which versions to write, or write them; a server that fails has none."""
     from mcpagg.command.console import Console
     from mcpagg.compiling import find_versions, with_versions
-    from mcpagg.install.writing import put
     from mcpagg.job import Job
+    from mcpagg.passes.emission.output import put
     from mcpagg.passes.environment.pins import lines
 
     console = Console(source.name, quiet=run.quiet, verbose=run.verbose)

@@ -124,14 +124,19 @@ def compare(file: Path, result: Compilation, run: Run, again: str) -> None:
 
 def _installing(file: Path) -> str:
     """Return how what has changed is taken over where entries of a client start FILE, else ""."""
-    from mcpagg.clients import client_of
     from mcpagg.install.record import read_record, record_for
 
     if is_extension(file) or not record_for(file).exists():
         return ""
-    configs = {config for config, _ in read_record(file).entries}
-    clients = [client_of(Path(config)) or "CLIENT" for config in sorted(configs)][:1]
-    return f"take it over: {PROGRAM} --from {clients[0]} --install" if clients else ""
+    configs = sorted({config for config, _ in read_record(file).entries})
+    return f"take it over: {_install_command(configs[0])}" if configs else ""
+
+
+def _install_command(config: str) -> str:
+    """Return the command that installs what a client's config has."""
+    from mcpagg.clients import client_of
+
+    return f"{PROGRAM} --from {client_of(Path(config)) or 'CLIENT'} --install"
 
 
 def _has_same_contents(file: Path, result: Compilation) -> bool:
@@ -232,17 +237,15 @@ def _summary(file: Path, result: Compilation, verbose: bool) -> Iterator[str]:
 
 def _outdated(file: Path, result: Compilation) -> Iterator[str]:
     """Yield which installed entries start another FILE than this one, and what renews them."""
-    from mcpagg.clients import client_of
     from mcpagg.install.planning import outdated
     from mcpagg.install.record import record_for
     from mcpagg.passes.emission.readback import digest_of
 
     if not is_extension(file) and record_for(file).exists():
         for config, names in outdated(file, digest_of(result.text)):
-            client = client_of(Path(config)) or "CLIENT"
             yield (
                 f"{config}: {', '.join(names)}: names an old digest of {file.name}, and does not"
-                f" start: {PROGRAM} --from {client} --install renews it"
+                f" start: {_install_command(config)} renews it"
             )
 
 

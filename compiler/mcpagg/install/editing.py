@@ -11,7 +11,16 @@ from typing import Any
 
 from mcpagg.install import tree
 from mcpagg.install.toml_text import Table, find_table, statements
-from mcpagg.install.tree import Node, Path, Span, Uneditable, any_shared, json_tree, yaml_tree
+from mcpagg.install.tree import (
+    Node,
+    Path,
+    Span,
+    Uneditable,
+    any_shared,
+    json_tree,
+    value_at,
+    yaml_tree,
+)
 from mcpagg.passes.config import document as documents
 from mcpagg.problems import CompileError
 
@@ -35,13 +44,7 @@ class Config:
 
     def at(self, path: Path) -> Any:
         """Return the value at a path, None if nothing stands there."""
-        value = self.value
-        for step in path:
-            try:
-                value = value[step]
-            except (LookupError, TypeError):
-                return None
-        return value
+        return value_at(self.value, path)
 
     def entry(self, path: Path) -> Entry:
         """Return the text of an entry.

@@ -17,7 +17,7 @@ from mcpagg.install.editing import Entry
 from mcpagg.install.record import Hole
 from mcpagg.install.secrets import Moved
 from mcpagg.install.tree import Path as Keys
-from mcpagg.install.tree import Span, Uneditable
+from mcpagg.install.tree import Span, Uneditable, value_at
 from mcpagg.passes.config.dialects import Dialect
 from mcpagg.passes.config.entries import REMOTE_FIELDS
 from mcpagg.passes.config.keys import is_nested, key_of, within_of
@@ -62,7 +62,7 @@ class Fields:
         return found[0] if found else (*command, self.form.keys.get("env", "env"))
 
     def _is_list(self, place: Keys) -> bool:
-        return isinstance(_at(self.value, place), list)
+        return isinstance(value_at(self.value, place), list)
 
     @property
     def started(self) -> frozenset[str | int]:
@@ -76,12 +76,12 @@ class Fields:
         places = (
             place for name in (*_STARTING, *_OF_REMOTE) for place in self.places.get(name, ())
         )
-        said = sorted((list(map(str, place)), _at(self.value, place)) for place in places)
+        said = sorted((list(map(str, place)), value_at(self.value, place)) for place in places)
         return hashlib.sha256(json.dumps(said, default=str).encode()).hexdigest()
 
     def literals(self) -> list[str]:
         """Return the variables whose values are written out."""
-        env = _at(self.value, self.env)
+        env = value_at(self.value, self.env)
         members = env.items() if isinstance(env, dict) else ()
         return [
             name
@@ -94,7 +94,7 @@ class Fields:
         first = 0
         command = self.places.get("command", [])
         if command and self._is_list(command[0]):
-            first = len(_at(self.value, command[0])) - 1
+            first = len(value_at(self.value, command[0])) - 1
         if location.field == "args" and isinstance(location.key, int):
             if location.key < first:
                 return (*command[0], location.key + 1)
@@ -103,7 +103,7 @@ class Fields:
         places = self.places.get(location.field, [])
         if location.field == "headers":
             places = [(*place, str(location.key)) for place in places]
-            places = [place for place in places if _at(self.value, place) is not None]
+            places = [place for place in places if value_at(self.value, place) is not None]
             places = places or self.places.get("token", [])
         return places[0] if places else None
 
@@ -119,7 +119,7 @@ class Fields:
         for name, value in started.env.items():
             entry.put((*self.env, name), value, behind)
         if started.passed:
-            listed = _at(self.value, (self.form.passed,)) or []
+            listed = value_at(self.value, (self.form.passed,)) or []
             names = [*listed, *(name for name in started.passed if name not in listed)]
             entry.put((self.form.passed,), names, behind)
         for field in _OF_REMOTE:
@@ -164,7 +164,7 @@ class Fields:
     def _remove(self, entry: Entry, place: Keys) -> None:
         """Remove a field, and what held nothing else."""
         value = entry.value
-        while len(place) > 1 and len(_at(value, place[:-1]) or {}) == 1:
+        while len(place) > 1 and len(value_at(value, place[:-1]) or {}) == 1:
             place = place[:-1]
         entry.remove(place)
 
@@ -209,12 +209,3 @@ def _places(
             yield from _places(member, dialect, (*path, key), within_of(whole))
         elif member is not None and (meaning := key_of(dialect.keys, whole)):
             yield meaning.field, (*path, key)
-
-
-def _at(value: Any, path: Keys) -> Any:
-    for step in path:
-        try:
-            value = value[step]
-        except (LookupError, TypeError):
-            return None
-    return value

@@ -19,7 +19,7 @@ from mcpagg.install.record import read_record
 from mcpagg.install.secrets import Moved, without_literals
 from mcpagg.install.source import for_source, recorded_servers
 from mcpagg.install.tree import Path as Keys
-from mcpagg.install.tree import Uneditable
+from mcpagg.install.tree import Uneditable, value_at
 from mcpagg.jsontext import members_of
 from mcpagg.passes.config.containers import RawEntry, find_servers
 from mcpagg.passes.config.dialects import Dialect
@@ -27,10 +27,11 @@ from mcpagg.passes.config.own import KEY
 from mcpagg.passes.config.places import Place
 from mcpagg.passes.config.reading import read_document
 from mcpagg.passes.config.selection import select
-from mcpagg.passes.environment.faces import DIGEST, Face, face_of, original, source_for
+from mcpagg.passes.environment.faces import Face, face_of, original, source_for
 from mcpagg.problems import CompileError
 from mcpagg.spec import ServerSpec
 from mcpagg_runtime.launch.variables import CONFIG_FOLDER, MissingVariable, resolve
+from mcpagg_runtime.plan.digest import DIGEST
 
 
 @dataclass(slots=True)
@@ -129,9 +130,7 @@ class Reading:
         words: list[Any] = []
         for name in ("command", "args"):
             for place in fields.places.get(name, [])[:1]:
-                found: Any = value
-                for step in place:
-                    found = found[step]
+                found = value_at(value, place)
                 words += found if isinstance(found, list) else [found]
         return [word for word in words if isinstance(word, str)]
 

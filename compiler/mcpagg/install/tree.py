@@ -18,6 +18,16 @@ Path = tuple[str | int, ...]
 """The keys, and the indices of lists, that lead to a value."""
 
 
+def value_at(value: Any, path: Path) -> Any:
+    """Return what stands in a value at a path, None if nothing does."""
+    for step in path:
+        try:
+            value = value[step]
+        except (LookupError, TypeError):
+            return None
+    return value
+
+
 class Uneditable(Exception):
     """Raised for an entry whose text cannot be changed safely; says why, with no value of it."""
 

@@ -28,7 +28,7 @@ from mcpagg.install.record import (
     record_for,
 )
 from mcpagg.install.tree import Path as Keys
-from mcpagg.install.tree import Uneditable
+from mcpagg.install.tree import Uneditable, value_at
 from mcpagg.install.writing import backup_of, to_the_end, write_config
 from mcpagg.jsontext import members_of
 from mcpagg.passes.config.containers import RawEntry
@@ -98,7 +98,7 @@ def _restored(
     now, fields = reading.config.entry(reading.keys(entry)), reading.fields(entry)
     if fields.digest() != installed.after:
         raise Uneditable("what it starts has been changed since")
-    values = members_of(_at(now.value, fields.env))
+    values = members_of(value_at(now.value, fields.env))
 
     def value(variable: str, is_token: bool) -> str:
         span = now.span_of((*fields.env, variable))
@@ -140,7 +140,7 @@ def _changes(now: Fields, before: Fields, installed: Installed) -> Iterator[tupl
         is_other = key not in now.started | before.started
         if is_other and now.value.get(key) != before.value.get(key):
             yield (key,), now.value.get(key)
-    old, new = (members_of(_at(fields.value, fields.env)) for fields in (before, now))
+    old, new = (members_of(value_at(fields.value, fields.env)) for fields in (before, now))
     for name in dict.fromkeys([*old, *new]):
         is_own = name in old or name not in installed.added
         if is_own and old.get(name) != new.get(name):
@@ -156,12 +156,6 @@ def _hidden(entry: Entry, env: Keys, variables: Collection[str]) -> str:
     for span in sorted(filter(None, spans), reverse=True):
         text = f'{text[: span.start]}"{HIDDEN}"{text[span.end :]}'
     return text
-
-
-def _at(value: object, keys: Keys) -> object:
-    for key in keys:
-        value = members_of(value).get(str(key))
-    return value
 
 
 def remove(removal: Removal, now: Config, environ: Mapping[str, str]) -> tuple[Config, list[Path]]:

@@ -16,12 +16,11 @@ from pathlib import Path
 
 from mcpagg.install.editing import Config
 from mcpagg.install.places import Scope
-from mcpagg.passes.emission.output import replace_file
+from mcpagg.passes.emission.output import AGAIN, put, replace_file
 from mcpagg.problems import ConfigError, Problem
 from mcpagg.signals import ENDING, ending_later
 
 BACKUP = ".mcpagg-backup"
-_AGAIN = "run the same command again"
 
 
 @contextmanager
@@ -76,7 +75,7 @@ def check_unchanged(scope: Scope, config: Config) -> None:
     except OSError:
         now = b""
     if now != config.data:
-        raise ConfigError(str(scope.file), [Problem("", "has changed meanwhile", _AGAIN)])
+        raise ConfigError(str(scope.file), [Problem("", "has changed meanwhile", AGAIN)])
 
 
 def write_config(scope: Scope, old: Config, new: Config) -> None:
@@ -96,17 +95,3 @@ def write_backup(scope: Scope, config: Config) -> None:
         ConfigError: it cannot be written.
     """
     put(backup_of(scope), config.data, stat.S_IMODE(scope.target.stat().st_mode))
-
-
-def put(file: Path, data: bytes, mode: int) -> None:
-    """Write a file of exactly this mode in one step.
-
-    Raises:
-        ConfigError: it cannot be written.
-    """
-    try:
-        os.makedirs(file.parent, mode=0o700, exist_ok=True)
-        replace_file(file, data, mode)
-    except OSError as problem:
-        what = f"cannot be written: {problem.strerror}"
-        raise ConfigError(str(file), [Problem("", what, _AGAIN)]) from None

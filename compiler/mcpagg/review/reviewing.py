@@ -126,7 +126,7 @@ def review(
     now = Contents(result.data.rows, result.data.snapshot, frozen=result.data.frozen)
     if not differs(old, result.text):
         return _with_servers(comparison, offered, before, now, names)
-    changes = [*compare(before, now, names), *_frozen_changes(before.renamed(names), now)]
+    changes = _compared(result.earlier, now, result.options)
     labels = since or f"{file} (on disk)", str(file) if since else f"{file} (compiled now)"
     compilers, rest = difference(labels, old, earlier_text(result) or result.text)
     if compilers:
@@ -135,11 +135,18 @@ def review(
         what = _otherwise(old, result.text) if old else NEW if since else MISSING
         changes.append(Change("file", "", "proxy", what=what))
     if result.options.allow_secrets:
-        masked = _masked(before.renamed(names).rows), _masked(now.rows)
-        changes = [*_without_secrets(changes, *masked)]
         rest = _masked_diff(rest, before.rows, now.rows)
     comparison = replace(comparison, diff=rest if old else "")
     return _with_servers(comparison, [*changes, *offered], before, now, names)
+
+
+def _compared(earlier: Earlier, now: Contents, options: Options) -> list[Change]:
+    """Return how servers and the launch table have changed, less literal credentials."""
+    before = earlier.contents.renamed(earlier.renamed)
+    changes = [*compare(earlier.contents, now, earlier.renamed), *_frozen_changes(before, now)]
+    if options.allow_secrets:
+        return [*_without_secrets(changes, _masked(before.rows), _masked(now.rows))]
+    return changes
 
 
 def _with_servers(
@@ -176,12 +183,8 @@ def review_of_fault(
     if known is None or not known[0].contents.rows:
         return review
     earlier, now = known
-    before, names = earlier.contents, earlier.renamed
-    changes = [*compare(before, now, names), *_frozen_changes(before.renamed(names), now)]
-    if options.allow_secrets:
-        masked = _masked(before.renamed(names).rows), _masked(now.rows)
-        changes = [*_without_secrets(changes, *masked)]
-    return _with_servers(review, changes, before, now, names)
+    changes = _compared(earlier, now, options)
+    return _with_servers(review, changes, earlier.contents, now, earlier.renamed)
 
 
 def _otherwise(old: str, text: str) -> str:

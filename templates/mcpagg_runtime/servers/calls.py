@@ -115,6 +115,14 @@ class Call:
         """Its parameters, {} once they were sent for good."""
         return self._message.params
 
+    @property
+    def progress_token(self) -> str:
+        """The token that its client gave for progress, "" for none, as JSON text.
+
+        Whoever has resumed a call may want it under another token, or none.
+        """
+        return self.client.token if self.client.is_modern else self.token
+
     def overhear(self, listen: Callable[[Message], None]) -> None:
         """Have `listen` get the answer beforehand."""
         deliver = self.answer
@@ -394,8 +402,7 @@ class CallQueue:
         call = self._connection.calls.get(token) if type(token) is int else None
         if call is not None and call.token:
             call.progressed(self._effects.clock())
-            # Whoever has resumed a call may want it under another token, or none.
-            known = call.client.token if call.client.is_modern else call.token
+            known = call.progress_token
             if not known:
                 return
             params = message.json("params")
@@ -412,12 +419,11 @@ class CallQueue:
         """
         self._steps += 1
         for call in [*self._waiting, *self._unknown]:
-            token = call.client.token if call.client.is_modern else call.token
-            if token:
+            if call.progress_token:
                 call.progressed(self._effects.clock())
                 step = f"{self._steps}e-6"
-                told = obj(progressToken=token, progress=step, message=quote(why))
-                call.client.deliver(notification(PROGRESS, told))
+                params = obj(progressToken=call.progress_token, progress=step, message=quote(why))
+                call.client.deliver(notification(PROGRESS, params))
 
     # Calls that end otherwise
 

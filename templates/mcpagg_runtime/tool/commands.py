@@ -167,9 +167,9 @@ def argument_parser(plan: Plan) -> argparse.ArgumentParser:
 
 def _contradiction(plan: Plan, chosen: argparse.Namespace) -> str:
     """Say which options exclude each other, "" if none do."""
-    looks = bool(chosen.env or chosen.check or chosen.verify or chosen.call or chosen.digest)
     fetches = chosen.prefetch is not None
-    looks = looks or fetches
+    shows = bool(chosen.env or chosen.check or chosen.verify or chosen.call or chosen.digest)
+    looks = shows or fetches
     freezes = fetches or chosen.offline or chosen.deep
     prints_json = chosen.list or chosen.env or chosen.check
     logs = chosen.log or os.environ.get(LOG_DIRECTORY)

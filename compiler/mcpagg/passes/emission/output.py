@@ -14,6 +14,7 @@ from mcpagg.problems import ConfigError, Problem
 from mcpagg.signals import ENDING, ending_later
 
 EXECUTABLE = 0o777  # less what the umask takes, as is READABLE
+AGAIN = "run the same command again"
 READABLE = 0o666
 PRIVATE = 0o600
 
@@ -129,6 +130,20 @@ def write(file: Path, data: bytes, mode: int = EXECUTABLE) -> None:
     except OSError as problem:
         what = f"cannot be written: {problem.strerror}"
         raise ConfigError(str(file), [Problem("", what, "choose another FILE")]) from None
+
+
+def put(file: Path, data: bytes, mode: int) -> None:
+    """Replace a file that is no link by one with exactly this mode, in one step.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    try:
+        os.makedirs(file.parent, mode=0o700, exist_ok=True)
+        replace_file(file, data, mode)
+    except OSError as problem:
+        what = f"cannot be written: {problem.strerror}"
+        raise ConfigError(str(file), [Problem("", what, AGAIN)]) from None
 
 
 def replace_file(file: Path, data: bytes, mode: int) -> None:

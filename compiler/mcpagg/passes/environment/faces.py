@@ -24,9 +24,8 @@ from mcpagg.passes.environment.relocation import relocated
 from mcpagg.problems import ConfigError, Problem
 from mcpagg.spec import ProxySpec, ServerSpec
 from mcpagg_runtime.launch.variables import CONFIG_FOLDER, MissingVariable, resolve
-from mcpagg_runtime.plan.digest import LEAST_DIGITS
+from mcpagg_runtime.plan.digest import DIGEST, LEAST_DIGITS
 
-DIGEST = "sha256:"
 _AS = "--as"
 _WITH_DIGEST = re.compile(rf"{DIGEST}[0-9a-f]{{{LEAST_DIGITS},64}}")
 

@@ -85,14 +85,12 @@ def freeze(
         ChildFault: a tool fails, and that is not allowed, or FILE has the server frozen otherwise.
     """
     requests = check_requests(job, spec)
-    asked = requests.asked
+    asked, there = requests.asked, ready.paths
     old = {name: rows for name, rows in before.frozen.items() if _is_alike(name, asked, before)}
-    renewed = {
-        name for name in asked if name in _names(ready) and _is_renewed(name, job, asked, old)
-    }
+    renewed = {name for name in asked if name in there and _is_renewed(name, job, asked, old)}
     new = {name: asked[name] for name in asked if name in renewed or name not in old}
-    _check_offline(job, spec, [name for name in new if name not in _names(ready)], before)
-    fresh = resolve_all(job, ready, {n: r for n, r in new.items() if n in _names(ready)})
+    _check_offline(job, spec, [name for name in new if name not in there], before)
+    fresh = resolve_all(job, ready, {n: r for n, r in new.items() if n in there})
     thawed = [name for name in (*requests.refused, *fresh.refused) if name in before.frozen]
     _report(job, spec, fresh.refused, thawed)
     changed = [name for name in fresh.failures if name in before.frozen and name not in old]
@@ -105,12 +103,8 @@ def freeze(
     return {name: rows[name] for name in spec.rows if name in rows}, fresh.failures.keys()
 
 
-def _names(spec: ProxySpec) -> set[str]:
-    return {server.name for server in spec.servers}
-
-
 def _check_names(job: Job, spec: ProxySpec) -> None:
-    names = [server.name for server in spec.servers]
+    names = [*spec.paths]
     there = f"there are: {', '.join(names)}"
     if problems := [
         Problem("", f"--freeze={glob} is no server of the config", suggest(glob, names) or there)
