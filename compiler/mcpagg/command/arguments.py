@@ -38,7 +38,7 @@ INHERITED = (
     " name). Without the three, no option is taken from FILE."
 )
 READ = "what is read and written"
-REPORTED = "what is told"
+REPORTED = "what is reported"
 PRINTED = {
     "--schema": "the JSON Schema of a config, by which editors complete and check it",
     "--version": "the version, and the digest of the runtime",
