@@ -6,6 +6,7 @@ import ast
 import importlib
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -70,9 +71,15 @@ LARGE = {"argparse", "asyncio", "hashlib", "http", "shutil", "ssl", "tempfile", 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
-def imports(path: Path, *, top: bool = False) -> Iterator[tuple[int, str]]:
-    """Yield the line and the module of each import that is run; with `top`, at import time only."""
-    yield from _imports(ast.parse(path.read_text("utf-8")).body, top)
+@cache
+def imports(path: Path, *, top: bool = False) -> list[tuple[int, str]]:
+    """Return the line and the module of each import that is run; with `top`, at import time."""
+    return list(_imports(_parsed(path).body, top))
+
+
+@cache
+def _parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"))
 
 
 def _imports(nodes: list[ast.AST] | list[ast.stmt], top: bool) -> Iterator[tuple[int, str]]:
