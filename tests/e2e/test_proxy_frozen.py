@@ -277,6 +277,24 @@ def test_a_tree_with_install_scripts_is_built_once_for_each_node(
     assert len(left(env)) == 2
 
 
+def test_programs_of_an_environment_come_first_on_the_path_of_its_server(
+    tmp_path: Path, both: Registries
+) -> None:
+    starts = "import os, sys\ndef main(): os.execvp('toy-tool', ['toy-tool', *sys.argv[1:]])\n"
+    both.pypi.publish(
+        "toy-server",
+        "1.0.0",
+        {"toy_start.py": starts, "toy_server.py": PYTHON_SERVER},
+        requires=["helper-dep>=1,<2"],
+        scripts={"toy-server": "toy_start:main", "toy-tool": "toy_server:main"},
+    )
+    tree = both.pypi_tree(1)
+    tree.entry = "toy-server=toy_start:main"
+    file, env = emitted(tmp_path, {"toy": (ENTRIES["pypi"], tree)}), both.environment()
+    program(tmp_path / "other/toy-tool", "exit 1")
+    assert said(file, {**env, "PATH": f"{tmp_path}/other:{env['PATH']}"}) == f"{GOOD} own"
+
+
 @pytest.mark.parametrize("mask", [0o002, 0o000])
 def test_the_folders_of_the_cache_are_this_users_alone_whatever_the_umask(
     tmp_path: Path, both: Registries, mask: int

@@ -15,7 +15,8 @@ from mcpagg_runtime.frozen.coverage import is_within, refuse_uncovered, this_pla
 from mcpagg_runtime.frozen.docker import pinned
 from mcpagg_runtime.frozen.local import CannotBeFrozen, files_digest
 from mcpagg_runtime.frozen.npm import failure as npm_failure
-from mcpagg_runtime.frozen.npm import lock_of, manifest_of
+from mcpagg_runtime.frozen.npm import lock_of, manifest_of, npm_command
+from mcpagg_runtime.frozen.programs import Programs
 from mcpagg_runtime.frozen.pypi import failure as pypi_failure
 from mcpagg_runtime.frozen.pypi import hash_text, python_command, requirements_of
 from mcpagg_runtime.frozen.table import (
@@ -223,6 +224,37 @@ def test_an_entry_is_a_function_or_a_module(entry: str, code: str, tmp_path: Pat
     assert command[:2] == [str(tmp_path / "env/bin/python"), "-c"]
     assert command[2].endswith(code)
     compile(command[2], "code", "exec")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"console.log(1)\n", ["node"]),
+        (b"#!/usr/bin/env node\n", ["node"]),
+        (b"#!/opt/node/bin/node --no-warnings\r\n", ["node", "--no-warnings"]),
+        (b"#!/usr/bin/env -S NODE_ENV=x node --use-system-ca\n", ["node", "--use-system-ca"]),
+        (b"#!/bin/sh -e\n", ["sh", "-e"]),
+        (b"#! /usr/bin/env bun\n", ["bun"]),
+        (b"\x7fELF\x02\x01\x01\0", []),
+        (b"MZ\x90\0", []),
+        (b"\xcf\xfa\xed\xfe\x07\0\0\x01", []),
+    ],
+)
+def test_what_npm_installed_is_started_as_npx_would(
+    content: bytes, words: list[str], tmp_path: Path
+) -> None:
+    """By what its first line names, Node if that names nothing; a native program by itself."""
+
+    class Found(Programs):
+        def find(self, name: str) -> str | None:
+            return name
+
+    script = tmp_path / "node_modules/server/run"
+    script.parent.mkdir(parents=True)
+    script.write_bytes(content)
+    programs = Found({}, str(tmp_path), "", lambda: None)
+    tree = NpmTree("server", "1", "server/run", 0, [])
+    assert npm_command(programs, tree, str(tmp_path)) == [*words, str(script)]
 
 
 # Failures of installers

@@ -210,10 +210,15 @@ def failure(tool: str, output: str) -> str:
     return f"{tool}: " + "; ".join(told[:_LINES]) if told else ""
 
 
+def scripts_folder(folder: str, environment: str = ENVIRONMENT) -> str:
+    """Return where the programs of an environment are."""
+    return os.path.join(folder, environment, "Scripts" if WINDOWS else "bin")
+
+
 def _python_in(folder: str, environment: str = ENVIRONMENT) -> str:
     """Return the Python of an environment."""
-    place = ("Scripts", "python.exe") if WINDOWS else ("bin", "python")
-    return os.path.join(folder, environment, *place)
+    name = "python.exe" if WINDOWS else "python"
+    return os.path.join(scripts_folder(folder, environment), name)
 
 
 def is_usable(folder: str) -> bool:
