@@ -23,10 +23,12 @@ from wire import TIMEOUT, Wire, alive, call, initialize, start_call, stub, text
 from mcpagg.options import Options
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg_runtime.frozen.local import files_digest, program_digest
+from mcpagg_runtime.frozen.pypi import hash_text
 from mcpagg_runtime.frozen.table import (
     DockerImage,
     LocalFiles,
     Program,
+    PypiPackage,
 )
 
 if TYPE_CHECKING:
@@ -392,6 +394,25 @@ def test_without_uv_pip_installs_the_same(tmp_path: Path, both: Registries) -> N
     )
     names = {path.name for path in installed.glob("env/lib/python*/site-packages/*.dist-info")}
     assert names == {f"{name}-1.0.0.dist-info" for name in ("deep_dep", "helper_dep", "toy_server")}
+
+
+@pytest.mark.parametrize("installer", ["uv", pytest.param("pip", marks=pytest.mark.slow)])
+def test_only_the_source_that_was_reviewed_is_built(
+    tmp_path: Path, both: Registries, installer: str
+) -> None:
+    both.pypi.withdraw("deep-dep", "1.0.0")
+    both.pypi.publish_source("deep-dep", "1.0.0", {"deep_dep.py": "SAYS = 'built'\n"})
+    digest = both.pypi.digest("deep-dep", "1.0.0", ".tar.gz")
+    both.pypi.publish("deep-dep", "1.0.0", {"deep_dep.py": f"SAYS = {BAD!r}\n"})
+    tree = both.pypi_tree(1)
+    tree.packages[0] = PypiPackage("deep-dep", "1.0.0", [hash_text(digest)], marks=["source"])
+    file, env = emitted(tmp_path, {"toy": (ENTRIES["pypi"], tree)}), both.environment()
+    if installer == "pip":
+        env["PATH"] = "/usr/bin:/bin"
+    assert said(file, env) == "built own"
+    both.pypi.publish_source("deep-dep", "1.0.0", {"deep_dep.py": f"SAYS = {BAD!r}\n"})
+    fresh = {**both.environment("fresh"), "PATH": env["PATH"]}
+    assert "deep-dep 1.0.0 from the index is not what was reviewed" in said(file, fresh)
 
 
 # What is not installed

@@ -43,6 +43,7 @@ HASH = hash_text("ab" * 32)
 PYPI_ROWS = [
     "pypi server[all] 1.0 server=server.cli:app.run python>=3.10,<3.15 args=0",
     f"backport 1.0 {HASH} ; python_full_version < '3.11' and sys_platform == 'linux'",
+    f"built 1.0 {HASH} source ; sys_platform == 'linux'",
     f"server 1.0 {HASH},{hash_text('cd' * 32)}",
 ]
 
@@ -122,6 +123,8 @@ def test_lines_are_sorted_whatever_the_order_of_packages() -> None:
                 f"dep 1.0 {HASH} ; python_version > '3'\nevil==1",
                 f"dep 1.0 {HASH} ; ",
                 f"dep 1.0 {HASH[1:]}",
+                f"dep 1.0 {HASH} source source",
+                f"dep 1.0 {HASH} scripts",
             )
         ],
         [f"docker --privileged {DIGEST} args=0"],
@@ -202,6 +205,7 @@ def test_requirements_have_markers_and_all_hashes() -> None:
     assert requirements_of(tree) == (
         "backport==1.0 ; python_full_version < '3.11' and sys_platform == 'linux' \\\n"
         f"    --hash=sha256:{'ab' * 32}\n"
+        f"built==1.0 ; sys_platform == 'linux' \\\n    --hash=sha256:{'ab' * 32}\n"
         f"server==1.0 \\\n    --hash=sha256:{'ab' * 32} \\\n    --hash=sha256:{'cd' * 32}\n"
     )
 
