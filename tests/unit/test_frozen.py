@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from proxies import posix
 
 from mcpagg_runtime.frozen import local
 from mcpagg_runtime.frozen.cache import TreeCache, lock
@@ -18,7 +19,7 @@ from mcpagg_runtime.frozen.npm import failure as npm_failure
 from mcpagg_runtime.frozen.npm import lock_of, manifest_of, npm_command
 from mcpagg_runtime.frozen.programs import Programs
 from mcpagg_runtime.frozen.pypi import failure as pypi_failure
-from mcpagg_runtime.frozen.pypi import hash_text, python_command, requirements_of
+from mcpagg_runtime.frozen.pypi import hash_text, is_usable, python_command, requirements_of
 from mcpagg_runtime.frozen.table import (
     DockerImage,
     FrozenError,
@@ -259,6 +260,25 @@ def test_what_npm_installed_is_started_as_npx_would(
     programs = Found({}, str(tmp_path), "", lambda: None)
     tree = NpmTree("server", "1", "server/run", 0, [])
     assert npm_command(programs, tree, str(tmp_path)) == [*words, str(script)]
+
+
+@posix("elsewhere an environment has a copy of its Python")
+def test_an_environment_is_usable_while_its_python_is_the_one_that_it_was_made_with(
+    tmp_path: Path,
+) -> None:
+    system, link = tmp_path / "system", tmp_path / "env/bin/python"
+    system.mkdir()
+    link.parent.mkdir(parents=True)
+    link.symlink_to(system / "python3")
+    (tmp_path / "env/lib/python3.11").mkdir(parents=True)
+    assert not is_usable(str(tmp_path))
+    (system / "python3").symlink_to("python3.11")
+    (system / "python3.11").touch()
+    assert is_usable(str(tmp_path))
+    (system / "python3").unlink()
+    (system / "python3").symlink_to("python3.12")
+    (system / "python3.12").touch()
+    assert not is_usable(str(tmp_path))
 
 
 # Failures of installers

@@ -44,6 +44,7 @@ _PIP_OPTIONS = (
     "--retries=1",
 )
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
+_MINOR_VERSION = re.compile(r"python3\.\d+")
 _OTHER_BYTES = (
     re.compile(r"Hash mismatch for `([^`=]+)==([^`]+)`"),
     re.compile(r"DO NOT MATCH THE HASHES.*?\n\s*([\w.-]+)==([\w.+!-]+) from ", re.DOTALL),
@@ -234,8 +235,14 @@ def _python_in(folder: str, environment: str = ENVIRONMENT) -> str:
 
 
 def is_usable(folder: str) -> bool:
-    """Whether the Python that an environment was made with is still there."""
-    return os.path.exists(_python_in(folder))
+    """Whether the Python that an environment was made with is still there, in the same version.
+
+    What its link leads to may have become a newer one, which looks for packages elsewhere.
+    """
+    python = os.path.realpath(_python_in(folder))
+    packages = os.path.join(folder, ENVIRONMENT, "lib", os.path.basename(python))
+    is_versioned = _MINOR_VERSION.fullmatch(os.path.basename(python))
+    return os.path.exists(python) and (not is_versioned or os.path.isdir(packages))
 
 
 def python_command(tree: PypiTree, folder: str) -> list[str]:
