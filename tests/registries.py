@@ -131,7 +131,7 @@ class PypiIndex(Registry):
     """A simple index of Python packages."""
 
     def __init__(self) -> None:
-        self._wheels: dict[str, bytes] = {}
+        self._archives: dict[str, bytes] = {}
         super().__init__()
         self.simple = f"{self.url}/simple"
 
@@ -148,25 +148,35 @@ class PypiIndex(Registry):
         """Publish a wheel, or replace its bytes."""
         plain = name.replace("-", "_")
         wheel = _wheel(plain, version, files, requires, scripts or {}, tag)
-        self._wheels[f"/files/{plain}-{version}-{tag}.whl"] = wheel
+        self._archives[f"/files/{plain}-{version}-{tag}.whl"] = wheel
+
+    def publish_source(self, name: str, version: str, files: Mapping[str, str]) -> None:
+        """Publish a source distribution, or replace its bytes; building it needs nothing else."""
+        plain = name.replace("-", "_")
+        self._archives[f"/files/{plain}-{version}.tar.gz"] = _source(plain, version, files)
 
     def withdraw(self, name: str, version: str) -> None:
         """Have a version no more."""
         start = f"/files/{name.replace('-', '_')}-{version}-"
-        self._wheels = {k: v for k, v in self._wheels.items() if not k.startswith(start)}
+        source = f"{start[:-1]}.tar.gz"
+        self._archives = {
+            path: archive
+            for path, archive in self._archives.items()
+            if path != source and not path.startswith(start)
+        }
 
-    def digest(self, name: str, version: str, tag: str = "py3-none-any") -> str:
-        """Return the SHA-256 of a wheel in hexadecimal digits."""
-        wheel = self._wheels[f"/files/{name.replace('-', '_')}-{version}-{tag}.whl"]
-        return hashlib.sha256(wheel).hexdigest()
+    def digest(self, name: str, version: str, end: str = "-py3-none-any.whl") -> str:
+        """Return the SHA-256 of an archive in hexadecimal digits; `end`: what its name ends in."""
+        archive = self._archives[f"/files/{name.replace('-', '_')}-{version}{end}"]
+        return hashlib.sha256(archive).hexdigest()
 
     def answer(self, path: str) -> Answer | None:
-        if path in self._wheels:
-            return BYTES, self._wheels[path]
+        if path in self._archives:
+            return BYTES, self._archives[path]
         name = path.removeprefix("/simple/").strip("/").replace("-", "_")
         links = [
-            f'<a href="{place}#sha256={hashlib.sha256(wheel).hexdigest()}">{place[7:]}</a><br>'
-            for place, wheel in self._wheels.items()
+            f'<a href="{place}#sha256={hashlib.sha256(archive).hexdigest()}">{place[7:]}</a><br>'
+            for place, archive in self._archives.items()
             if place.startswith(f"/files/{name}-")
         ]
         return (HTML, f"<!DOCTYPE html><body>{''.join(links)}</body>".encode()) if links else None
@@ -174,10 +184,31 @@ class PypiIndex(Registry):
 
 def _tar(files: Mapping[str, str]) -> bytes:
     """Return an archive as npm has them: all files below `package/`."""
+    return _packed("package", files)
+
+
+def _source(name: str, version: str, files: Mapping[str, str]) -> bytes:
+    """Return a source distribution that builds itself (PEP 517), of the wheel that lies in it."""
+    wheel = _wheel(name, version, files, (), {}, "py3-none-any")
+    backend = f"""\
+import base64, pathlib
+def build_wheel(folder, *_):
+    file = "{name}-{version}-py3-none-any.whl"
+    pathlib.Path(folder, file).write_bytes(base64.b64decode({base64.b64encode(wheel)!r}))
+    return file
+"""
+    project = '[build-system]\nrequires = []\nbuild-backend = "own"\nbackend-path = ["."]\n'
+    about = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+    texts = {"pyproject.toml": project, "own.py": backend, "PKG-INFO": about}
+    return _packed(f"{name}-{version}", texts)
+
+
+def _packed(folder: str, files: Mapping[str, str]) -> bytes:
+    """Return an archive whose files lie in a folder."""
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w") as archive:
         for name, text in files.items():
-            member = tarfile.TarInfo(f"package/{name}")
+            member = tarfile.TarInfo(f"{folder}/{name}")
             member.size, member.mode = len(text.encode()), 0o755
             archive.addfile(member, io.BytesIO(text.encode()))
     return gzip.compress(content.getvalue(), mtime=0)

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 from proxies import posix
-from registries import BAD, GOOD, NODE_SERVER, Registries, registries
+from registries import BAD, GOOD, NODE_SERVER, PYTHON_SERVER, Registries, registries
 from wire import Wire, call, initialize, text
 
 from mcpagg.command.cli import main
 from mcpagg.passes.emission.recorded import read_contents
+from mcpagg_runtime.frozen.pypi import hash_text
 
 pytestmark = posix("paths and programs of these tests are those of POSIX")
 needs_npm = pytest.mark.skipif(shutil.which("npm") is None, reason="needs npm")
@@ -189,6 +190,59 @@ def test_another_version_in_the_config_is_resolved_anew_and_a_server_stays_froze
     scripts = ["--freeze-scripts", "toy-server"]
     assert main(["--refresh", "toy", "-o", str(file), "--freeze", *scripts]) == 0
     assert said(file) == "built own"
+
+
+def test_a_package_without_wheels_is_built_where_it_is_named(
+    tmp_path: Path,
+    both: Registries,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    source = {"deep_dep.py": "SAYS = 'built'\n"}
+    both.pypi.withdraw("deep-dep", "1.0.0")
+    both.pypi.publish_source("deep-dep", "1.0.0", source)
+    file = frozen(tmp_path, ENTRIES["pypi"], "--allow-failed")
+    assert "'toy' is not frozen: it needs deep-dep, of which the index" in capsys.readouterr().err
+    scripts = ["--freeze-scripts", "Deep_Dep"]
+    frozen(tmp_path, ENTRIES["pypi"], *scripts)
+    line = read_contents(file).frozen["toy"][1]
+    digest = hash_text(both.pypi.digest("deep-dep", "1.0.0", ".tar.gz"))
+    assert line == f"deep-dep 1.0.0 {digest} source"
+    assert "runs code of it" not in capsys.readouterr().err
+
+    both.pypi.publish_source("deep-dep", "1.0.1", {"deep_dep.py": f"SAYS = {BAD!r}\n"})
+    use_machine(both, monkeypatch, "second")
+    assert said(file) == "built own"
+    assert main(["--check", "-o", str(file)]) == 0
+    assert MOVED in capsys.readouterr().out
+    # A line that lets a package be built is none that is kept once it is no longer named.
+    assert main([str(tmp_path / "mcp.json"), "-o", str(file), "--freeze"]) == 2
+    assert "--freeze-scripts deep-dep lets it be built" in capsys.readouterr().err
+
+
+def test_no_older_version_is_frozen_because_the_newest_would_have_to_be_built(
+    tmp_path: Path, both: Registries, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def publish_newest(needs: str) -> None:
+        both.pypi.publish(
+            "toy-server",
+            "1.1.0",
+            {"toy_server.py": PYTHON_SERVER},
+            requires=["helper-dep>=1,<2", needs],
+            scripts={"toy-server": "toy_server:main"},
+        )
+
+    publish_newest("new-dep")
+    both.pypi.publish_source("new-dep", "1.0.0", {})
+    frozen(tmp_path, ENTRIES["pypi"])
+    assert "--freeze-scripts new-dep lets it be built" in capsys.readouterr().err
+    file = frozen(tmp_path, ENTRIES["pypi"], "--freeze-scripts", "new-dep")
+    assert "toy-server 1.1.0" in versions(file)
+    # A version that fits no other package is none that uvx would take.
+    publish_newest("new-dep<2")
+    both.pypi.publish("new-dep", "2", {})
+    file = frozen(tmp_path, {"command": "uvx", "args": ["--with", "new-dep==2", "toy-server"]})
+    assert "toy-server 1.0.0" in versions(file)
 
 
 def test_what_cannot_be_frozen_is_said_and_strict_refuses(

@@ -23,10 +23,12 @@ from wire import TIMEOUT, Wire, alive, call, initialize, start_call, stub, text
 from mcpagg.options import Options
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg_runtime.frozen.local import files_digest, program_digest
+from mcpagg_runtime.frozen.pypi import hash_text
 from mcpagg_runtime.frozen.table import (
     DockerImage,
     LocalFiles,
     Program,
+    PypiPackage,
 )
 
 if TYPE_CHECKING:
@@ -277,6 +279,24 @@ def test_a_tree_with_install_scripts_is_built_once_for_each_node(
     assert len(left(env)) == 2
 
 
+def test_programs_of_an_environment_come_first_on_the_path_of_its_server(
+    tmp_path: Path, both: Registries
+) -> None:
+    starts = "import os, sys\ndef main(): os.execvp('toy-tool', ['toy-tool', *sys.argv[1:]])\n"
+    both.pypi.publish(
+        "toy-server",
+        "1.0.0",
+        {"toy_start.py": starts, "toy_server.py": PYTHON_SERVER},
+        requires=["helper-dep>=1,<2"],
+        scripts={"toy-server": "toy_start:main", "toy-tool": "toy_server:main"},
+    )
+    tree = both.pypi_tree(1)
+    tree.entry = "toy-server=toy_start:main"
+    file, env = emitted(tmp_path, {"toy": (ENTRIES["pypi"], tree)}), both.environment()
+    program(tmp_path / "other/toy-tool", "exit 1")
+    assert said(file, {**env, "PATH": f"{tmp_path}/other:{env['PATH']}"}) == f"{GOOD} own"
+
+
 @pytest.mark.parametrize("mask", [0o002, 0o000])
 def test_the_folders_of_the_cache_are_this_users_alone_whatever_the_umask(
     tmp_path: Path, both: Registries, mask: int
@@ -374,6 +394,25 @@ def test_without_uv_pip_installs_the_same(tmp_path: Path, both: Registries) -> N
     )
     names = {path.name for path in installed.glob("env/lib/python*/site-packages/*.dist-info")}
     assert names == {f"{name}-1.0.0.dist-info" for name in ("deep_dep", "helper_dep", "toy_server")}
+
+
+@pytest.mark.parametrize("installer", ["uv", pytest.param("pip", marks=pytest.mark.slow)])
+def test_only_the_source_that_was_reviewed_is_built(
+    tmp_path: Path, both: Registries, installer: str
+) -> None:
+    both.pypi.withdraw("deep-dep", "1.0.0")
+    both.pypi.publish_source("deep-dep", "1.0.0", {"deep_dep.py": "SAYS = 'built'\n"})
+    digest = both.pypi.digest("deep-dep", "1.0.0", ".tar.gz")
+    both.pypi.publish("deep-dep", "1.0.0", {"deep_dep.py": f"SAYS = {BAD!r}\n"})
+    tree = both.pypi_tree(1)
+    tree.packages[0] = PypiPackage("deep-dep", "1.0.0", [hash_text(digest)], marks=["source"])
+    file, env = emitted(tmp_path, {"toy": (ENTRIES["pypi"], tree)}), both.environment()
+    if installer == "pip":
+        env["PATH"] = "/usr/bin:/bin"
+    assert said(file, env) == "built own"
+    both.pypi.publish_source("deep-dep", "1.0.0", {"deep_dep.py": f"SAYS = {BAD!r}\n"})
+    fresh = {**both.environment("fresh"), "PATH": env["PATH"]}
+    assert "deep-dep 1.0.0 from the index is not what was reviewed" in said(file, fresh)
 
 
 # What is not installed

@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from proxies import posix
 
 from mcpagg_runtime.frozen import local
 from mcpagg_runtime.frozen.cache import TreeCache, lock
@@ -15,9 +16,10 @@ from mcpagg_runtime.frozen.coverage import is_within, refuse_uncovered, this_pla
 from mcpagg_runtime.frozen.docker import pinned
 from mcpagg_runtime.frozen.local import CannotBeFrozen, files_digest
 from mcpagg_runtime.frozen.npm import failure as npm_failure
-from mcpagg_runtime.frozen.npm import lock_of, manifest_of
+from mcpagg_runtime.frozen.npm import lock_of, manifest_of, npm_command
+from mcpagg_runtime.frozen.programs import Programs
 from mcpagg_runtime.frozen.pypi import failure as pypi_failure
-from mcpagg_runtime.frozen.pypi import hash_text, python_command, requirements_of
+from mcpagg_runtime.frozen.pypi import hash_text, is_usable, python_command, requirements_of
 from mcpagg_runtime.frozen.table import (
     DockerImage,
     FrozenError,
@@ -42,6 +44,7 @@ HASH = hash_text("ab" * 32)
 PYPI_ROWS = [
     "pypi server[all] 1.0 server=server.cli:app.run python>=3.10,<3.15 args=0",
     f"backport 1.0 {HASH} ; python_full_version < '3.11' and sys_platform == 'linux'",
+    f"built 1.0 {HASH} source ; sys_platform == 'linux'",
     f"server 1.0 {HASH},{hash_text('cd' * 32)}",
 ]
 
@@ -121,6 +124,8 @@ def test_lines_are_sorted_whatever_the_order_of_packages() -> None:
                 f"dep 1.0 {HASH} ; python_version > '3'\nevil==1",
                 f"dep 1.0 {HASH} ; ",
                 f"dep 1.0 {HASH[1:]}",
+                f"dep 1.0 {HASH} source source",
+                f"dep 1.0 {HASH} scripts",
             )
         ],
         [f"docker --privileged {DIGEST} args=0"],
@@ -201,6 +206,7 @@ def test_requirements_have_markers_and_all_hashes() -> None:
     assert requirements_of(tree) == (
         "backport==1.0 ; python_full_version < '3.11' and sys_platform == 'linux' \\\n"
         f"    --hash=sha256:{'ab' * 32}\n"
+        f"built==1.0 ; sys_platform == 'linux' \\\n    --hash=sha256:{'ab' * 32}\n"
         f"server==1.0 \\\n    --hash=sha256:{'ab' * 32} \\\n    --hash=sha256:{'cd' * 32}\n"
     )
 
@@ -223,6 +229,56 @@ def test_an_entry_is_a_function_or_a_module(entry: str, code: str, tmp_path: Pat
     assert command[:2] == [str(tmp_path / "env/bin/python"), "-c"]
     assert command[2].endswith(code)
     compile(command[2], "code", "exec")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"console.log(1)\n", ["node"]),
+        (b"#!/usr/bin/env node\n", ["node"]),
+        (b"#!/opt/node/bin/node --no-warnings\r\n", ["node", "--no-warnings"]),
+        (b"#!/usr/bin/env -S NODE_ENV=x node --use-system-ca\n", ["node", "--use-system-ca"]),
+        (b"#!/bin/sh -e\n", ["sh", "-e"]),
+        (b"#! /usr/bin/env bun\n", ["bun"]),
+        (b"\x7fELF\x02\x01\x01\0", []),
+        (b"MZ\x90\0", []),
+        (b"\xcf\xfa\xed\xfe\x07\0\0\x01", []),
+    ],
+)
+def test_what_npm_installed_is_started_as_npx_would(
+    content: bytes, words: list[str], tmp_path: Path
+) -> None:
+    """By what its first line names, Node if that names nothing; a native program by itself."""
+
+    class Found(Programs):
+        def find(self, name: str) -> str | None:
+            return name
+
+    script = tmp_path / "node_modules/server/run"
+    script.parent.mkdir(parents=True)
+    script.write_bytes(content)
+    programs = Found({}, str(tmp_path), "", lambda: None)
+    tree = NpmTree("server", "1", "server/run", 0, [])
+    assert npm_command(programs, tree, str(tmp_path)) == [*words, str(script)]
+
+
+@posix("elsewhere an environment has a copy of its Python")
+def test_an_environment_is_usable_while_its_python_is_the_one_that_it_was_made_with(
+    tmp_path: Path,
+) -> None:
+    system, link = tmp_path / "system", tmp_path / "env/bin/python"
+    system.mkdir()
+    link.parent.mkdir(parents=True)
+    link.symlink_to(system / "python3")
+    (tmp_path / "env/lib/python3.11").mkdir(parents=True)
+    assert not is_usable(str(tmp_path))
+    (system / "python3").symlink_to("python3.11")
+    (system / "python3.11").touch()
+    assert is_usable(str(tmp_path))
+    (system / "python3").unlink()
+    (system / "python3").symlink_to("python3.12")
+    (system / "python3.12").touch()
+    assert not is_usable(str(tmp_path))
 
 
 # Failures of installers

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from itertools import dropwhile
 from typing import TYPE_CHECKING, Any
 
 from mcpagg_runtime.frozen.table import LISTED, FrozenError
@@ -49,6 +50,7 @@ _VERSION = re.compile(r"(\d+)\.\d+\.\d+")
 _OTHER_BYTES = re.compile(r"wanted (sha\d+-[\w+/=]+)")
 _TELLING = re.compile(r"npm (?:error|ERR!)(?: |$)(?!A complete log|Log files|    at )(.*)")
 _LINES = 4
+_FIRST_LINE_BYTES = 256
 
 
 def archive_of(name: str, version: str) -> str:
@@ -196,6 +198,28 @@ def _folders(name: str) -> list[str]:
     return ["node_modules", *name.split("/")]
 
 
-def node_command(tree: NpmTree, folder: str, node: str) -> list[str]:
-    """Return what starts a server from the folder that its tree is installed in."""
-    return [node, os.path.join(folder, "node_modules", *tree.bin.split("/"))]
+def npm_command(programs: Programs, tree: NpmTree, folder: str) -> list[str]:
+    """Return what starts a server from the folder that its tree is installed in.
+
+    As npx starts it: a native program, which an install script may have put there, by itself; a
+    script by the program that its first line names, with the options there, or by Node.
+
+    Raises:
+        FrozenError: that program is not on the PATH.
+        OSError: the script cannot be read.
+    """
+    script = os.path.join(folder, "node_modules", *tree.bin.split("/"))
+    with open(script, "rb") as file:
+        line = file.readline(_FIRST_LINE_BYTES)
+    if b"\0" in line:
+        return [script]
+    interpreter, *options = _interpreter(line)
+    return [programs.needed(interpreter, "to start it"), *options, script]
+
+
+def _interpreter(line: bytes) -> list[str]:
+    """Return the program that the first line of a script names, with its options; Node for none."""
+    words = line[2:].decode("utf-8", "replace").split() if line.startswith(b"#!") else []
+    if words and words[0].endswith("/env"):
+        words = [*dropwhile(lambda word: word.startswith("-") or "=" in word, words[1:])]
+    return [words[0].rpartition("/")[2], *words[1:]] if words else ["node"]

@@ -12,11 +12,16 @@ from mcpagg_runtime.frozen.cache import TreeCache, lock, remove
 from mcpagg_runtime.frozen.contents import bytecode_in, difference, write_contents
 from mcpagg_runtime.frozen.coverage import refuse_uncovered
 from mcpagg_runtime.frozen.docker import is_here, pinned, pull
-from mcpagg_runtime.frozen.environment import drop_foreign_code
+from mcpagg_runtime.frozen.environment import drop_foreign_code, put_first
 from mcpagg_runtime.frozen.local import PYTHON, files_digest, program_digest
-from mcpagg_runtime.frozen.npm import install_modules, node_command, node_of_scripts
+from mcpagg_runtime.frozen.npm import install_modules, node_of_scripts, npm_command
 from mcpagg_runtime.frozen.programs import Programs
-from mcpagg_runtime.frozen.pypi import install_environment, is_usable, python_command
+from mcpagg_runtime.frozen.pypi import (
+    install_environment,
+    is_usable,
+    python_command,
+    scripts_folder,
+)
 from mcpagg_runtime.frozen.table import (
     DockerImage,
     FrozenError,
@@ -86,10 +91,10 @@ class FrozenServers:
             return
         place = self.installed(frozen, launch, tell)
         if isinstance(frozen, PypiTree):
+            put_first(launch.env, scripts_folder(place))
             launch.argv = [*python_command(frozen, place), *own]
         else:
-            node = self._programs(launch, lambda: None).needed("node", "to start it")
-            launch.argv = [*node_command(frozen, place, node), *own]
+            launch.argv = [*npm_command(self._programs(launch, lambda: None), frozen, place), *own]
 
     def end(self) -> None:
         """End what is being installed; returns when nothing is left of it, or soon after."""

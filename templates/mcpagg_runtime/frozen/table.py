@@ -8,7 +8,7 @@ takes, sorted as texts. Fields are separated by single spaces; a field in bracke
       PATH VERSION INTEGRITY [name=NAME] [os=…] [cpu=…] [libc=…] [optional] [scripts]
            [via-metadata] [url=URL]
     pypi NAME VERSION COMMAND=MODULE:FUNCTION python>=X.Y[,<X.Z] [on=PLATFORM,…] args=N
-      NAME VERSION HASH[,HASH…] [; MARKER]
+      NAME VERSION HASH[,HASH…] [source] [; MARKER]
     docker IMAGE DIGEST [tag=TAG] args=N
     files LANGUAGE DIGEST COUNT args=N
     program DIGEST
@@ -26,7 +26,8 @@ takes, sorted as texts. Fields are separated by single spaces; a field in bracke
   archive elsewhere than at NAME/-/NAME-VERSION.tgz. `url`: an archive that no registry has.
 - pypi. MODULE:FUNCTION as in `entry_points.txt`, MODULE alone (`COMMAND=MODULE`) for
   `python -m MODULE`. `python`: versions that the lines cover. HASH: SHA-256 of a wheel in
-  base64url, without padding. MARKER: as PEP 508 has it. One package may have several lines.
+  base64url, without padding. `source`: of the source distribution, which is built where it is
+  installed. MARKER: as PEP 508 has it. One package may have several lines.
 - files. LANGUAGE: `python` or `node`; the digest is that of `local.files_digest`, COUNT how many
   files it covers. program: the digest of the file that the command names.
 """
@@ -46,6 +47,8 @@ LISTED = ("os", "cpu", "libc")
 """Flags of an npm package that hold a list."""
 MARKS = ("optional", "scripts", "via-metadata")
 """Flags of an npm package that are there or not."""
+SOURCE = "source"
+"""The flag of a Python package that is built from its source."""
 NESTED = ">"
 # The shapes of fields. They become parts of paths, of locks and of code, so nothing else passes.
 _DOTTED = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
@@ -160,14 +163,22 @@ class NpmTree:
 class PypiPackage:
     """A package of an environment of Python: a line."""
 
-    __slots__ = ("hashes", "marker", "name", "version")
+    __slots__ = ("hashes", "marker", "marks", "name", "version")
 
-    def __init__(self, name: str, version: str, hashes: Iterable[str], marker: str = "") -> None:
-        """`hashes`: those of the wheels that may be installed, in base64url."""
+    def __init__(
+        self,
+        name: str,
+        version: str,
+        hashes: Iterable[str],
+        marker: str = "",
+        marks: Iterable[str] = (),
+    ) -> None:
+        """`hashes`: those of the archives that may be installed, in base64url."""
         self.name = name
         self.version = version
         self.hashes = sorted(hashes)
         self.marker = marker
+        self.marks = frozenset(marks)
 
     def row(self) -> str:
         """Return its line.
@@ -175,7 +186,7 @@ class PypiPackage:
         Raises:
             Unreadable: a field holds a space.
         """
-        line = _joined(self.name, self.version, ",".join(self.hashes))
+        line = _joined(self.name, self.version, ",".join(self.hashes), *sorted(self.marks))
         return f"{line} ; {self.marker}" if self.marker else line
 
 
@@ -329,12 +340,13 @@ def _pypi(fields: list[str], lines: Sequence[str]) -> PypiTree:
 
 def _pypi_package(line: str) -> PypiPackage:
     plain, semicolon, marker = line.partition(" ; ")
-    name, version, hashes = plain.split(" ")
+    name, version, hashes, *flags = plain.split(" ")
     return PypiPackage(
         _shaped("distribution", name),
         _shaped("version", version),
         _shaped("hashes", hashes).split(","),
         _shaped("marker", marker) if semicolon else "",
+        _flags(flags, SOURCE),
     )
 
 

@@ -22,7 +22,7 @@ from mcpagg.passes.freezing.running import Tool, Unresolved
 from mcpagg.passes.freezing.trees import Version, hashes_of
 from mcpagg.problems import Problem
 from mcpagg.spec import ProxySpec
-from mcpagg_runtime.frozen.table import NpmTree, PypiTree, read_frozen
+from mcpagg_runtime.frozen.table import SOURCE, NpmTree, PypiTree, read_frozen
 from mcpagg_runtime.launch.launch import Launch
 
 if TYPE_CHECKING:
@@ -131,9 +131,10 @@ def _there(
     }
     oldest = int(re.findall(r"3\.(\d+)", tree.python)[0])
     there = dict.fromkeys(lines, frozenset[str]())
+    built = {one.name for one in tree.packages if SOURCE in one.marks}
     while lines:
         try:
-            packages = locked([*lines.values()], oldest, uv, folder, ["--no-deps"])
+            packages = locked([*lines.values()], oldest, uv, folder, built, ["--no-deps"])
         except Unresolved as fault:
             left = {key: line for key, line in lines.items() if not _names(str(fault), *key)}
             if len(left) == len(lines):

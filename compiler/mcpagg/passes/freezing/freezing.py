@@ -12,6 +12,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
+from packaging.utils import canonicalize_name
+
 from mcpagg.passes.config.places import where
 from mcpagg.passes.freezing.commands import (
     NotFreezable,
@@ -26,7 +28,7 @@ from mcpagg.passes.freezing.resolving import resolve_all
 from mcpagg.problems import ChildFault, ConfigError, Problem, suggest
 from mcpagg.spec import ProxySpec, ServerSpec
 from mcpagg_runtime.frozen.local import LOADED
-from mcpagg_runtime.frozen.table import NpmTree, Program, read_frozen
+from mcpagg_runtime.frozen.table import SOURCE, NpmTree, Program, PypiTree, read_frozen
 from mcpagg_runtime.launch.launch import Location
 
 if TYPE_CHECKING:
@@ -139,24 +141,31 @@ def _is_renewed(name: str, job: Job, asked: Mapping[str, Request], old: Rows) ->
     return (
         name in (job.refresh or ())
         or isinstance(asked[name], LOCAL)
-        or not _scripts(old.get(name, ())) <= {*job.options.freeze_scripts}
+        or not _runs_code(old.get(name, ())) <= _named(job)
     )
 
 
-def _scripts(rows: Sequence[str]) -> set[str]:
-    """Return the packages whose install scripts may run."""
+def _named(job: Job) -> set[str]:
+    """Return the packages that may run code when installed; names of an index in one spelling."""
+    names = job.options.freeze_scripts
+    return {*names, *map(canonicalize_name, names)}
+
+
+def _runs_code(rows: Sequence[str]) -> set[str]:
+    """Return the packages of a server that run code when installed: scripts, or a build."""
     frozen = read_frozen(rows) if rows else None
-    packages = frozen.packages if isinstance(frozen, NpmTree) else []
-    return {package.name for package in packages if "scripts" in package.marks}
+    packages = frozen.packages if isinstance(frozen, NpmTree | PypiTree) else []
+    return {package.name for package in packages if package.marks & {"scripts", SOURCE}}
 
 
 def _unused_scripts(job: Job, rows: Rows) -> Iterator[Problem]:
-    """Warn of packages of `--freeze-scripts` that have none."""
-    there = {name for lines in rows.values() for name in _scripts(lines)}
+    """Warn of packages of `--freeze-scripts` that run none."""
+    there = {name for lines in rows.values() for name in _runs_code(lines)}
     for name in job.options.freeze_scripts:
-        if name not in there:
+        if not {name, canonicalize_name(name)} & there:
             yield Problem(
-                "", f"--freeze-scripts {name}: no frozen server has install scripts of it"
+                "",
+                f"--freeze-scripts {name}: no frozen server runs code of it to install it",
             )
 
 

@@ -133,7 +133,8 @@ def _awaited(name: str, began: float | None) -> Awaited:
 def resolve(request: Request, launch: Launch, scripts: Collection[str]) -> tuple[Frozen, str]:
     """Return what a request asks for now, and for what platforms that is not, "" for none.
 
-    `launch` is how its server is started; `scripts` are packages whose install scripts may run.
+    `launch` is how its server is started; `scripts` are packages whose install scripts may run,
+    or that may be built from their source.
 
     Raises:
         NotFreezable: it has what cannot be frozen.
@@ -162,7 +163,7 @@ def _resolved(request: Request, launch: Launch, scripts: Collection[str]) -> tup
         case PypiRequest():
             _check_project(request, launch)
             uv = Tool("uv", launch, UV_NEEDED)
-            return in_folder(lambda folder: resolve_pypi(request, uv, folder))
+            return in_folder(lambda folder: resolve_pypi(request, uv, folder, scripts))
 
 
 def in_folder(work: Callable[[Path], T]) -> T:
