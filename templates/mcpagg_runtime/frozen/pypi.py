@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.frozen.coverage import is_within
 from mcpagg_runtime.frozen.table import FrozenError
 from mcpagg_runtime.launch.platforms import WINDOWS
+from mcpagg_runtime.processes.reasons import status_text
 
 if TYPE_CHECKING:
     from mcpagg_runtime.frozen.programs import Programs
@@ -50,6 +51,8 @@ _UV_CAUSE = re.compile(
     r"^\s*(?:error:|\u00d7|\u2570\u2500\u25b6|\u251c\u2500\u25b6|cause:|Caused by:)\s*(.*)$",
     re.MULTILINE,
 )
+_VERSIONED = re.compile(r"(?:python|pypy)\d+\.\d+t?")
+"""The name of a Python, and of the folder below `lib` in which it finds packages."""
 _PIP_CAUSE = re.compile(r"^ERROR: (.*)$", re.MULTILINE)
 _LINES = 4
 # The current folder is no place to find modules in, though Python looks there for those of `-c`.
@@ -145,7 +148,7 @@ def _install_with_uv(programs: Programs, uv: str, tree: PypiTree, folder: str) -
     made = [uv, "venv", "--relocatable", "--no-project", "--python", tree.python, ENVIRONMENT]
     status, output = programs.run(made, folder)
     if status:
-        raise FrozenError(failure("uv", output) or f"uv venv exited with status {status}")
+        raise FrozenError(failure("uv", output) or f"uv venv {status_text(status)}")
     sync = [uv, "pip", "sync", "--python", _python_in(folder), "--require-hashes"]
     sync += ["--only-binary", ":all:", "--link-mode", "copy", REQUIREMENTS]
     # Only so does uv ask no index about what it has already.
@@ -153,7 +156,7 @@ def _install_with_uv(programs: Programs, uv: str, tree: PypiTree, folder: str) -
     if status:
         status, output = programs.run(sync, folder)
     if status:
-        raise FrozenError(failure("uv", output) or f"uv pip sync exited with status {status}")
+        raise FrozenError(failure("uv", output) or f"uv pip sync {status_text(status)}")
 
 
 def _install_with_pip(programs: Programs, tree: PypiTree, folder: str) -> None:
@@ -216,9 +219,18 @@ def _python_in(folder: str, environment: str = ENVIRONMENT) -> str:
     return os.path.join(folder, environment, *place)
 
 
-def is_usable(folder: str) -> bool:
-    """Whether the Python that an environment was made with is still there."""
-    return os.path.exists(_python_in(folder))
+def has_python(folder: str) -> bool:
+    """Whether the Python that an environment was made with is still there.
+
+    When a system is upgraded, the link to it may stay and lead to another version, which looks for
+    packages elsewhere.
+    """
+    python = _python_in(folder)
+    version = os.path.basename(os.path.realpath(python))
+    if not WINDOWS and _VERSIONED.fullmatch(version):
+        packages = os.path.join(folder, ENVIRONMENT, "lib", version)
+        return os.path.exists(python) and os.path.isdir(packages)
+    return os.path.exists(python)
 
 
 def python_command(tree: PypiTree, folder: str) -> list[str]:

@@ -8,15 +8,15 @@ from contextlib import contextmanager
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.frozen.cache import TreeCache, lock, remove
-from mcpagg_runtime.frozen.contents import bytecode_in, difference, write_contents
+from mcpagg_runtime.frozen.cache import TreeCache, lock, lock_of, remove
+from mcpagg_runtime.frozen.contents import bytecode_in, difference
 from mcpagg_runtime.frozen.coverage import refuse_uncovered
 from mcpagg_runtime.frozen.docker import is_here, pinned, pull
 from mcpagg_runtime.frozen.environment import drop_foreign_code
 from mcpagg_runtime.frozen.local import PYTHON, files_digest, program_digest
 from mcpagg_runtime.frozen.npm import install_modules, node_command, node_of_scripts
 from mcpagg_runtime.frozen.programs import Programs
-from mcpagg_runtime.frozen.pypi import install_environment, is_usable, python_command
+from mcpagg_runtime.frozen.pypi import has_python, install_environment, python_command
 from mcpagg_runtime.frozen.table import (
     DockerImage,
     FrozenError,
@@ -190,7 +190,7 @@ class FrozenServers:
         Raises:
             FrozenError: somebody else might have put something else there.
         """
-        return self._cache().has(place) and (isinstance(tree, NpmTree) or is_usable(place))
+        return self._cache().has(place) and (isinstance(tree, NpmTree) or has_python(place))
 
     def installed(self, tree: Tree, launch: Launch, tell: Callable[[str], None]) -> str:
         """Return the folder of a tree, which is installed first if it is not.
@@ -208,7 +208,8 @@ class FrozenServers:
         with self._at_work(self._programs(launch, lambda: tell(what))) as programs:
             try:
                 cache.prepare()
-                with lock(place, programs.check) as held:
+                waits = f": another process, which has locked {lock_of(place)}, is installing it"
+                with lock(place, lambda: programs.check(waits)) as held:
                     if not self._is_whole(tree, place):
                         programs.held = () if held is None else (held,)
                         if held is not None:
@@ -264,15 +265,13 @@ def described(frozen: Frozen) -> str:
 
 def _install(cache: TreeCache, tree: Tree, place: str, programs: Programs) -> None:
     """Install a tree; under its own name it is whole."""
-    if cache.has(place):
+    if os.path.lexists(place):
         cache.discard(place)
-    with cache.temporary(place) as folder:
+    with cache.made(place) as folder:
         if isinstance(tree, NpmTree):
             install_modules(programs, tree, folder)
         else:
             install_environment(programs, tree, folder)
-        write_contents(folder)
-        cache.keep(folder, place)
 
 
 def _split(argv: list[str], count: int) -> tuple[list[str], list[str]]:
