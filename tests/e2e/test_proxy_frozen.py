@@ -437,13 +437,14 @@ def test_a_cache_folder_that_cannot_be_written_is_named(tmp_path: Path, both: Re
     place.write_text("")
     env = both.environment()
     why = said(file, {**env, "XDG_CACHE_HOME": str(place)})
-    assert f"it is to be installed in {place}/mcpagg/trees, and {place}" in why
+    assert f"to install it, {place}" in why
+    assert "must be written, which fails: File exists" in why
     assert "XDG_CACHE_HOME" in why
     assert ran(file, env, "--prefetch")[0] == 0
     (tree,) = (Path(env["XDG_CACHE_HOME"]) / "mcpagg/trees").iterdir()
     shutil.rmtree(tree)
     tree.with_suffix(".lock").mkdir()
-    assert f"{tree}.lock cannot be written: Is a directory" in said(file, env)
+    assert f"{tree}.lock must be written, which fails: Is a directory" in said(file, env)
 
 
 @needs_npm

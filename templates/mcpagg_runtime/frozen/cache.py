@@ -121,7 +121,7 @@ class TreeCache:
         """Return the error for a folder in which a tree cannot be installed."""
         what = os.fsdecode(problem.filename or self.folder)
         return FrozenError(
-            f"it is to be installed in {self.folder}, and {what} cannot be written: "
+            f"to install it, {what} must be written, which fails: "
             f"{problem.strerror or problem}; mend that, or name another cache folder in {_VARIABLE}"
         )
 
