@@ -329,6 +329,26 @@ def test_what_is_not_chosen_keeps_its_file_and_a_check_names_the_installation(
     assert "take it over: mcpagg-compile --from claude-code --install" in capsys.readouterr().err
 
 
+def test_a_check_of_a_client_finds_what_is_installed_and_the_values_of_its_entries(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = put(home / "options.json", '{"tools": ["one"]}')
+    entry = {"command": STUB[0], "args": [*STUB_ARGS, f"@{options}"], "env": {"TOKEN": TOKEN}}
+    config = desktop(home, a=entry)
+    check = ["--from", "claude-desktop", "--check"]
+    assert main(check) == 2
+    told = capsys.readouterr().err
+    assert f"{config}: entries start no installed file; give the file to check as -o FILE" in told
+    assert installs("claude-desktop") == 0
+    assert main(check) == 0
+    file = file_of(config, "a")
+    assert f"{file}: is up to date" in capsys.readouterr().err
+    assert main([*check, "-o", str(file)]) == 0
+    options.write_text('{"tools": ["one", "more"]}')
+    assert main(check) == 1
+    assert "take it over: mcpagg-compile --from claude-desktop --install" in capsys.readouterr().err
+
+
 def test_an_entry_that_was_changed_by_hand_is_left_and_one_that_was_added_stays(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
