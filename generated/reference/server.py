@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:ea340873640598513926d3e67fe2d95024c233d461510e68536a2b179d7d5276 (mcpagg 0.1.0; without frozen, http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking, tool.prefetch)
+#   runtime:  sha256:dc12023f582166d8ef4c7c06ae87fdf4ab051aee7c7c4d79753afb4c35a8570c (mcpagg 0.1.0; without frozen, http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking, tool.prefetch)
 
 import sys
 
@@ -1135,7 +1135,7 @@ class StaticAnswers:
         self.children = {self.face: children[self.face]} if self.face else children
         self.own = None
         if self.face:
-            from _mcpagg_ea340873.plan.own import OwnWords
+            from _mcpagg_dc12023f.plan.own import OwnWords
 
             self.own = OwnWords(tables["snapshot"][self.face]["server"])
         self.options, _ = scan(tables["options"], 0)
@@ -1218,7 +1218,7 @@ class StaticAnswers:
     def _initialize_result(self, asked):
         tables, own = self.tables, self.own
         if own is not None:
-            from _mcpagg_ea340873.plan.own import newest_version
+            from _mcpagg_dc12023f.plan.own import newest_version
 
             version = negotiated_version(asked, *map(newest_version, self.children.values()))
             return initialize_result(version, own.capabilities, own.info, own.instructions)
@@ -1247,7 +1247,7 @@ class StaticAnswers:
         face = self.face
         if not face:
             return routes
-        from _mcpagg_ea340873.plan.own import own_rows
+        from _mcpagg_dc12023f.plan.own import own_rows
 
         apart = scan(self.tables.get("own_uris", "{}"), 0)[0].get(face, {})
         rows = routes.get(face, {})
@@ -1265,7 +1265,7 @@ def exit_on_signal(number):
 
 def face_asked(words, tables):
     if words and words[-1].startswith("sha256:"):
-        from _mcpagg_ea340873.plan.digest import data_digest, is_digest
+        from _mcpagg_dc12023f.plan.digest import data_digest, is_digest
 
         if not is_digest(words[-1]) or not data_digest(tables).startswith(words[-1]):
             return None
@@ -1291,7 +1291,7 @@ def main(tables, file):
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_ea340873.stdio.running import run
+    from _mcpagg_dc12023f.stdio.running import run
 
     run(tables, file, handover)
 
@@ -1364,8 +1364,8 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_ea340873.plan.plan import Plan
-    from _mcpagg_ea340873.tool.aggregator import aggregator_of
+    from _mcpagg_dc12023f.plan.plan import Plan
+    from _mcpagg_dc12023f.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -2960,13 +2960,13 @@ def classes(old, new):
 SHOWN_NAMES = 20
 NAME_WIDTH = 100
 
-def drift_text(difference):
+def drift_text(difference, redact=str):
  parts = (("+", difference.added), ("-", difference.removed), ("~", difference.changed))
  signed = [(mark, name) for mark, names in parts for name in names]
  shown = []
  for mark, name in signed[:SHOWN_NAMES]:
   found = [one for one in difference.classes(name) if one not in ("added", "removed")]
-  text = mark + name + (f"({','.join(found)})" if found else "")
+  text = mark + redact(name) + (f"({','.join(found)})" if found else "")
   shown.append(text if len(text) <= NAME_WIDTH else f"{text[:NAME_WIDTH]}…")
  more = f" and {len(signed) - SHOWN_NAMES} more" if len(signed) > SHOWN_NAMES else ""
  return printable(" ".join(shown) + more)
@@ -7258,8 +7258,9 @@ class Core:
   clock,
   mint,
   dispatching=Dispatch,
+  redact=str,
  ):
-  self.effects = Effects(clock)
+  self.effects = Effects(clock, redact)
   self.router = Router(answers, self.effects, dispatching)
   self._legacy = LegacyClients(self.router)
   self.children = self.router.children
@@ -8709,8 +8710,9 @@ STATE = "state"
 FOREVER = float("inf")
 
 class Effects:
- def __init__(self, clock):
+ def __init__(self, clock, redact=str):
   self.clock = clock
+  self.redact = redact
   self.alarm = FOREVER
   self.starts_due = False
   self.actions = []
@@ -9311,7 +9313,7 @@ class ListReader:
    self._serve(items)
   elif self._guarded:
    refused = difference.refused(self._accepted)
-   reasons = refusals(self.kind, difference, refused)
+   reasons = refusals(self.kind, difference, refused, self._effects.redact)
    self.withheld = Withheld(self._catalogue, self._server, reasons)
    recorded = self._catalogue.recorded(self._server)
    self._serve(accepted_items(recorded, difference, refused))
@@ -9330,7 +9332,7 @@ class ListReader:
  def _report(self, difference):
   self.drift, self.changes = "", difference.all_classes()
   if difference:
-   self.drift = drift_text(difference)
+   self.drift = drift_text(difference, self._effects.redact)
   if self._drift_at_start is None:
    self._drift_at_start = self.drift
   if not difference:
@@ -9833,11 +9835,12 @@ class Withheld:
   around = [folder for folder in served if is_within(uri, folder)]
   return all(len(folder) <= len(qualified_unit(withheld)) for folder in around)
 
-def refusals(kind, difference, refused):
+def refusals(
+ kind, difference, refused, redact):
  what, since = f"has a {kind.name[:-1]}", "since this proxy was compiled"
  how = {name: "is new" if name in difference.added else "changed" for name in refused}
  return {
-  difference.new[name]: f"{what} '{name}' that {became} {since}"
+  difference.new[name]: f"{what} '{redact(name)}' that {became} {since}"
   for name, became in how.items()
  }
 
@@ -10037,7 +10040,13 @@ class Engine:
   self.log = log
   self._refusal = refusal(self.plan.whole)
   dispatch = Dispatch if log is None else log.dispatch
-  self.core = Core(answers, monotonic, lambda: os.urandom(16).hex(), dispatch)
+  self.core = Core(
+   answers,
+   monotonic,
+   lambda: os.urandom(16).hex(),
+   dispatch,
+   self._redact,
+  )
   self.lock = threading.Lock()
   self._sinks = {}
   self._supervisor = Supervisor(self, folder)
@@ -10175,7 +10184,9 @@ class Engine:
   self.say(f"internal fault: {place}")
   return place
  def shown(self, text):
-  return shown(text, self._supervisor.redact)
+  return shown(text, self._redact)
+ def _redact(self, text):
+  return self._supervisor.redact(text)
  def _send_all(self, messages):
   for peer, those in messages.items():
    receiver = self._sinks.get(peer) or self._supervisor.current.get(peer)
@@ -11765,7 +11776,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_ea340873", RUNTIME, globals())
+embed("_mcpagg_dc12023f", RUNTIME, globals())
 
 PLAN = {
     "name": "mcp",

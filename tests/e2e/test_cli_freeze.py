@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from typing import Any
 import pytest
 from proxies import posix
 from registries import BAD, GOOD, NODE_SERVER, PYTHON_SERVER, Registries, registries
-from wire import Wire, call, initialize, text
+from wire import TIMEOUT, Wire, alive, call, initialize, text
 
 from mcpagg.command.cli import main
 from mcpagg.passes.emission.recorded import read_contents
@@ -315,3 +317,25 @@ def test_what_is_installed_is_frozen_with_the_values_of_its_entry(
     assert "tok-5f3d9a7b2c" not in (tmp_path / "toys.py").read_text()
     assert main([".mcp.json", "--uninstall", "--yes"]) == 0
     assert config.read_text() == before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_ends_what_looks_up_packages(
+    tmp_path: Path, both: Registries, kind: str, number: signal.Signals
+) -> None:
+    registry = both.npm if kind == "npm" else both.pypi
+    registry.held = "/deep-dep" if kind == "npm" else "/simple/deep-dep/"
+    config, temporary = tmp_path / "mcp.json", tmp_path / "temporary"
+    config.write_text(json.dumps({"mcpServers": {"toy": ENTRIES[kind]}}))
+    temporary.mkdir()
+    command = [sys.executable, "-m", "mcpagg", str(config), "-o", str(tmp_path / "f.py")]
+    env = {**os.environ, "TMPDIR": str(temporary)}
+    with Wire([*command, "--freeze"], env=env) as wire:
+        assert registry.asked_for_held.wait(TIMEOUT)
+        tools = wire.family() - {wire.process.pid}
+        assert tools
+        wire.signal(number)
+        assert wire.wait() == (130 if number == signal.SIGINT else -number)
+        assert not any(map(alive, tools))
+    assert not [path for path in temporary.iterdir() if path.name.startswith("mcpagg-")]

@@ -458,21 +458,37 @@ def test_a_tree_has_a_place_by_its_packages_alone(tmp_path: Path) -> None:
     assert cache.place(tree(first, other)) != place
 
 
-def test_leftovers_of_a_tree_go_when_nobody_is_at_it_and_others_after_a_day(
-    tmp_path: Path,
-) -> None:
+def test_leftovers_of_trees_go_when_nobody_is_at_them_however_old_they_are(tmp_path: Path) -> None:
     cache = TreeCache({"XDG_CACHE_HOME": str(tmp_path), "LOCALAPPDATA": str(tmp_path)})
     cache.prepare()
     folder = Path(cache.folder)
-    old, new, mine = (folder / f".tmp-{name}-x" for name in ("old", "new", "mine"))
-    for place in (old, new, mine):
+    left, live = folder / ".tmp-left-x", folder / ".tmp-live-x"
+    for place in (left, live):
         place.mkdir()
         (place / "file").touch()
-    os.utime(old, (1, 1))
+        os.utime(place, (1, 1))
+    (folder / "done.lock").touch()
+    (folder / "odd.lock").mkdir()
+    with lock(str(folder / "live"), lambda: None):
+        cache.prepare()
+        assert sorted(folder.iterdir()) == [live, folder / "live.lock", folder / "odd.lock"]
     cache.prepare()
-    assert sorted(folder.iterdir()) == [mine, new]
-    cache.remove_leftovers(str(folder / "mine"))
-    assert list(folder.iterdir()) == [new]
+    assert list(folder.iterdir()) == [folder / "odd.lock"]
+
+
+def test_a_folder_that_was_removed_and_made_again_is_no_tree(tmp_path: Path) -> None:
+    cache = TreeCache({"XDG_CACHE_HOME": str(tmp_path), "LOCALAPPDATA": str(tmp_path)})
+    cache.prepare()
+    place = str(Path(cache.folder) / "tree")
+
+    def install() -> None:
+        with cache.made(place) as folder:
+            cache.remove_leftovers(place)
+            Path(folder).mkdir()
+
+    with pytest.raises(FrozenError, match="was removed while"):
+        install()
+    assert list(Path(cache.folder).iterdir()) == []
 
 
 def test_one_at_a_time_has_the_lock_and_the_last_one_removes_it(tmp_path: Path) -> None:

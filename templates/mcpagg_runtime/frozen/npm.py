@@ -14,6 +14,7 @@ from itertools import dropwhile
 from typing import TYPE_CHECKING, Any
 
 from mcpagg_runtime.frozen.table import LISTED, FrozenError
+from mcpagg_runtime.processes.reasons import status_text
 
 if TYPE_CHECKING:
     from mcpagg_runtime.frozen.programs import Programs
@@ -151,7 +152,7 @@ def _version(programs: Programs, program: str, folder: str) -> re.Match[str]:
     version = _VERSION.search(output)
     if status or version is None:
         told = output.strip()[-200:]
-        raise FrozenError(f"{program} --version exited with status {status}: {told}")
+        raise FrozenError(f"{program} --version {status_text(status)}: {told}")
     return version
 
 
@@ -174,7 +175,7 @@ def _run(programs: Programs, tree: NpmTree, command: list[str], folder: str) -> 
     """
     status, output = programs.run(command, folder)
     if status:
-        raise FrozenError(failure(tree, output) or f"npm exited with status {status}")
+        raise FrozenError(failure(tree, output) or f"npm {status_text(status)}")
 
 
 def failure(tree: NpmTree, output: str) -> str:

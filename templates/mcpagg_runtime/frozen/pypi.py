@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.frozen.coverage import is_within
 from mcpagg_runtime.frozen.table import SOURCE, FrozenError
 from mcpagg_runtime.launch.platforms import WINDOWS
+from mcpagg_runtime.processes.reasons import status_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,7 +45,7 @@ _PIP_OPTIONS = (
     "--retries=1",
 )
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
-_MINOR_VERSION = re.compile(r"python3\.\d+")
+_MINOR_VERSION = re.compile(r"(?:python|pypy)3\.\d+t?")
 _OTHER_BYTES = (
     re.compile(r"Hash mismatch for `([^`=]+)==([^`]+)`"),
     re.compile(r"DO NOT MATCH THE HASHES.*?\n\s*([\w.-]+)==([\w.+!-]+) from ", re.DOTALL),
@@ -53,6 +54,7 @@ _UV_CAUSE = re.compile(
     r"^\s*(?:error:|\u00d7|\u2570\u2500\u25b6|\u251c\u2500\u25b6|cause:|Caused by:)\s*(.*)$",
     re.MULTILINE,
 )
+"""The name of a Python, and of the folder below `lib` in which it finds packages."""
 _PIP_CAUSE = re.compile(r"^ERROR: (.*)$", re.MULTILINE)
 _LINES = 4
 # The current folder is no place to find modules in, though Python looks there for those of `-c`.
@@ -157,7 +159,7 @@ def _install_with_uv(programs: Programs, uv: str, tree: PypiTree, folder: str) -
     made = [uv, "venv", "--relocatable", "--no-project", "--python", tree.python, ENVIRONMENT]
     status, output = programs.run(made, folder)
     if status:
-        raise FrozenError(failure("uv", output) or f"uv venv exited with status {status}")
+        raise FrozenError(failure("uv", output) or f"uv venv {status_text(status)}")
     sync = [uv, "pip", "sync", "--python", _python_in(folder), "--require-hashes"]
     sync += [*archives_allowed(tree.packages), "--link-mode", "copy", REQUIREMENTS]
     # Only so does uv ask no index about what it has already.
@@ -165,7 +167,7 @@ def _install_with_uv(programs: Programs, uv: str, tree: PypiTree, folder: str) -
     if status:
         status, output = programs.run(sync, folder)
     if status:
-        raise FrozenError(failure("uv", output) or f"uv pip sync exited with status {status}")
+        raise FrozenError(failure("uv", output) or f"uv pip sync {status_text(status)}")
 
 
 def _install_with_pip(programs: Programs, tree: PypiTree, folder: str) -> None:

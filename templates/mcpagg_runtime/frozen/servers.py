@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.frozen.cache import TreeCache, lock, remove
-from mcpagg_runtime.frozen.contents import bytecode_in, difference, write_contents
+from mcpagg_runtime.frozen.cache import TreeCache, lock, lock_of, remove
+from mcpagg_runtime.frozen.contents import bytecode_in, difference
 from mcpagg_runtime.frozen.coverage import refuse_uncovered
 from mcpagg_runtime.frozen.docker import is_here, pinned, pull
 from mcpagg_runtime.frozen.environment import drop_foreign_code, put_first
@@ -213,7 +213,8 @@ class FrozenServers:
         with self._at_work(self._programs(launch, lambda: tell(what))) as programs:
             try:
                 cache.prepare()
-                with lock(place, programs.check) as held:
+                waits = f": another process, which has locked {lock_of(place)}, is installing it"
+                with lock(place, lambda: programs.check(waits)) as held:
                     if not self._is_whole(tree, place):
                         programs.held = () if held is None else (held,)
                         if held is not None:
@@ -269,15 +270,13 @@ def described(frozen: Frozen) -> str:
 
 def _install(cache: TreeCache, tree: Tree, place: str, programs: Programs) -> None:
     """Install a tree; under its own name it is whole."""
-    if cache.has(place):
+    if os.path.lexists(place):
         cache.discard(place)
-    with cache.temporary(place) as folder:
+    with cache.made(place) as folder:
         if isinstance(tree, NpmTree):
             install_modules(programs, tree, folder)
         else:
             install_environment(programs, tree, folder)
-        write_contents(folder)
-        cache.keep(folder, place)
 
 
 def _split(argv: list[str], count: int) -> tuple[list[str], list[str]]:

@@ -38,9 +38,13 @@ class Core:
         clock: Callable[[], float],
         mint: Callable[[], str],
         dispatching: Dispatching = Dispatch,
+        redact: Callable[[str], str] = str,
     ) -> None:
-        """`clock` gives seconds that never run backwards, `mint` a text that nobody can guess."""
-        self.effects = Effects(clock)
+        """`clock` gives seconds that never run backwards, `mint` a text that nobody can guess.
+
+        `redact` is as in `Effects`.
+        """
+        self.effects = Effects(clock, redact)
         self.router = Router(answers, self.effects, dispatching)
         self._legacy = LegacyClients(self.router)
         self.children = self.router.children

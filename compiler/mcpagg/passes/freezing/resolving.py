@@ -27,7 +27,7 @@ from mcpagg.passes.freezing.npm import NEEDED as NPM_NEEDED
 from mcpagg.passes.freezing.npm import left_out, resolve_npm
 from mcpagg.passes.freezing.pypi import NEEDED as UV_NEEDED
 from mcpagg.passes.freezing.pypi import resolve_pypi
-from mcpagg.passes.freezing.running import Tool, Unresolved
+from mcpagg.passes.freezing.running import Tool, Unresolved, end_tools
 from mcpagg.problems import Problem, count, name_list
 from mcpagg.signals import ending_later
 from mcpagg.spec import ProxySpec
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 AT_A_TIME = 4
 """How many servers are resolved side by side."""
+ENDING_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +94,9 @@ def _what(rows: Sequence[str]) -> str:
 
 
 def side_by_side(job: Job, names: Sequence[str], work: Callable[[str], T]) -> dict[str, Future[T]]:
-    """Return what becomes of work for servers, a few at a time; tell which are awaited.
+    """Return what becomes of work for servers, a few at a time; report which are awaited.
 
-    An interruption lets the tools that run come to their end, and starts no other.
+    An interruption ends the tools that run, and those that their threads still start.
     """
     began: dict[str, float] = {}
 
@@ -111,6 +112,9 @@ def side_by_side(job: Job, names: Sequence[str], work: Callable[[str], T]) -> di
                 job.listener.waiting([_awaited(name, began.get(name)) for name in left])
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            while any(task.running() for task in tasks.values()):
+                end_tools()
+                wait(tasks.values(), ENDING_SECONDS)
             raise
     job.listener.waiting([])
     return tasks

@@ -5,11 +5,16 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mcpagg_runtime.launch.launch import Launch
 from mcpagg_runtime.launch.platforms import command_line, find_program
+from mcpagg_runtime.processes.spawning import KILL, lead_group, start_options
+
+if TYPE_CHECKING:
+    from mcpagg_runtime.processes.spawning import Group
 
 SECONDS = 600.0
 """How long a tool may take to resolve."""
@@ -17,6 +22,10 @@ _SHOWN_LINES = 6
 _NPM_LINES = 3
 _NOISE = re.compile(r"^npm (?:error|ERR!) (?:A complete log|\s*$|.*_logs/)|^npm (?:warn|WARN)")
 _PREFIX = re.compile(r"^npm (?:error|ERR!) ")
+
+
+_running: set[Group] = set()
+"""The groups of the tools that run."""
 
 
 class Unresolved(Exception):
@@ -47,15 +56,7 @@ class Tool:
             Unresolved: it fails, or takes too long.
         """
         try:
-            done = subprocess.run(  # noqa: S603 - a tool that the server's command names
-                command_line([self._path, *args]),
-                cwd=folder,
-                env=self._env,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                check=False,
-                timeout=SECONDS,
-            )
+            done = _run([self._path, *args], folder, self._env)
         except (OSError, ValueError) as problem:
             raise Unresolved(f"{self._name} cannot be run: {problem}") from None
         except subprocess.TimeoutExpired:
@@ -73,3 +74,32 @@ class Tool:
         ]
         chosen = shown[:_NPM_LINES] if is_npm else shown[-_SHOWN_LINES:]
         return f"{self._name} says: {' '.join(chosen) or 'nothing'}"
+
+
+def _run(
+    command: list[str], folder: Path, env: Mapping[str, str]
+) -> subprocess.CompletedProcess[bytes]:
+    """Run a tool to its end, and end with it, or with its time, what it has started."""
+    with subprocess.Popen(  # noqa: S603 - a tool that the server's command names
+        command_line(command),
+        cwd=folder,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        **start_options(),
+    ) as popen:
+        group = lead_group(popen.pid)
+        _running.add(group)
+        try:
+            output, errors = popen.communicate(timeout=SECONDS)
+        finally:
+            group.signal(KILL)
+            _running.discard(group)
+    return subprocess.CompletedProcess(command, popen.returncode, output, errors)
+
+
+def end_tools() -> None:
+    """End the tools that run now; waits for nothing."""
+    for group in list(_running):
+        group.signal(KILL)
