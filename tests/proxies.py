@@ -6,6 +6,7 @@ one: see windows/README.md.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -22,6 +23,13 @@ from wire import STUB, Wire, initialize, stub_entry
 from mcpagg.command.cli import main
 
 Servers = Mapping[str, Mapping[str, Any]]
+
+
+class Typed(io.StringIO):
+    """A terminal at which somebody types."""
+
+    def isatty(self) -> bool:
+        return True
 
 
 def write_config(folder: Path, servers: Servers) -> Path:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proxies import posix
+from proxies import Typed, posix
 from registries import BAD, GOOD, NODE_SERVER, PYTHON_SERVER, Registries, registries
 from wire import TIMEOUT, Wire, alive, call, initialize, text
 
@@ -317,6 +317,35 @@ def test_what_is_installed_is_frozen_with_the_values_of_its_entry(
     assert "tok-5f3d9a7b2c" not in (tmp_path / "toys.py").read_text()
     assert main([".mcp.json", "--uninstall", "--yes"]) == 0
     assert config.read_text() == before
+
+
+def test_an_installation_is_frozen_at_its_question_and_stays_so(
+    both: Registries,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config, file = tmp_path / ".mcp.json", tmp_path / "toys.py"
+    config.write_text(json.dumps({"mcpServers": {"toy": ENTRIES["pypi"]}}))
+    install = [".mcp.json", "--install", "--env", "inherit", "-o", "toys.py"]
+
+    def answered(*lines: str) -> int:
+        monkeypatch.setattr(sys, "stdin", Typed("".join(lines)))
+        return main(install)
+
+    assert answered("f\n", "n\n") == 1
+    assert not file.exists()
+    printed = capsys.readouterr()
+    assert "toy: may start with other dependencies each time" in printed.out
+    assert "Install? [y]es / [f]reeze first / [N]o " in printed.err
+    assert printed.err.endswith("Install? [y/N] ")
+    assert answered("f\n", "y\n") == 0
+    frozen_rows = read_contents(file).frozen["toy"]
+    assert "deep-dep 1.0.0" in frozen_rows[1]
+    both.publish("deep-dep", "1.0.1", BAD)
+    assert main([*install, "--yes"]) == 0
+    assert read_contents(file).frozen["toy"] == frozen_rows
 
 
 @pytest.mark.parametrize("kind", KINDS)

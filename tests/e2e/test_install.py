@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
-from proxies import posix
+from proxies import Typed, posix
 from wire import STUB, stub_entry
 
 from mcpagg.command.arguments import Run
@@ -557,13 +557,6 @@ def test_well_known_variables_that_no_server_gets_any_more_are_named(
     assert installs("claude-desktop") == 0
     said = capsys.readouterr().out
     assert "no server gets these variables any more: KUBECONFIG;" in said
-
-
-class Typed(io.StringIO):
-    """A terminal at which somebody types."""
-
-    def isatty(self) -> bool:
-        return True
 
 
 def test_nothing_is_written_without_a_yes(

@@ -8,11 +8,12 @@ option from the file that it replaces.
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import re
 import sys
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Collection, Iterator
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,24 @@ def _of_installed(run: Run, given: dict[str, Any]) -> dict[str, Any]:
         raise ConfigError(place, [Problem("", what, "give the file to check as -o FILE")])
     values = {**given, "output": str(files[0]), "values": found[files[0]]}
     return {name: value for name, value in values.items() if name != "client"}
+
+
+def frozen_as_before(run: Run, file: Path, servers: Collection[str]) -> Run:
+    """Return a run that freezes what FILE has frozen of servers, if it does not say what to freeze.
+
+    Else whoever installs again, to take over what has changed, would have others started.
+    """
+    from mcpagg.passes.emission.recorded import recorded_command
+
+    words = None if run.options.freeze else recorded_command(file)
+    try:
+        before = argument_parser().given(words or [])
+    except ConfigError:  # of another version
+        return run
+    globs = [glob for glob in before.get("freeze", ()) if fnmatch.filter(servers, glob)]
+    scripts = before.get("freeze_scripts", ()) if globs else run.options.freeze_scripts
+    options = replace(run.options, freeze=(*globs,), freeze_scripts=(*scripts,))
+    return run if words is None else replace(run, options=options)
 
 
 def check_run(run: Run) -> None:
