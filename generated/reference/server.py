@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:f598d200bf8db183653295930bd7ac04a38c0bbc0116c910be99b5123ff85723 (mcpagg 0.1.0; without frozen, http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking, tool.prefetch)
+#   runtime:  sha256:4c5585879708e3bc5910b00f3ddfa1226ce1065e192c7b3990a8b06a365b7d05 (mcpagg 0.1.0)
 
 import sys
 
@@ -1135,7 +1135,7 @@ class StaticAnswers:
         self.children = {self.face: children[self.face]} if self.face else children
         self.own = None
         if self.face:
-            from _mcpagg_f598d200.plan.own import OwnWords
+            from _mcpagg_4c558587.plan.own import OwnWords
 
             self.own = OwnWords(tables["snapshot"][self.face]["server"])
         self.options, _ = scan(tables["options"], 0)
@@ -1218,7 +1218,7 @@ class StaticAnswers:
     def _initialize_result(self, asked):
         tables, own = self.tables, self.own
         if own is not None:
-            from _mcpagg_f598d200.plan.own import newest_version
+            from _mcpagg_4c558587.plan.own import newest_version
 
             version = negotiated_version(asked, *map(newest_version, self.children.values()))
             return initialize_result(version, own.capabilities, own.info, own.instructions)
@@ -1247,7 +1247,7 @@ class StaticAnswers:
         face = self.face
         if not face:
             return routes
-        from _mcpagg_f598d200.plan.own import own_rows
+        from _mcpagg_4c558587.plan.own import own_rows
 
         apart = scan(self.tables.get("own_uris", "{}"), 0)[0].get(face, {})
         rows = routes.get(face, {})
@@ -1265,7 +1265,7 @@ def exit_on_signal(number):
 
 def face_asked(words, tables):
     if words and words[-1].startswith("sha256:"):
-        from _mcpagg_f598d200.plan.digest import data_digest, is_digest
+        from _mcpagg_4c558587.plan.digest import data_digest, is_digest
 
         if not is_digest(words[-1]) or not data_digest(tables).startswith(words[-1]):
             return None
@@ -1291,7 +1291,7 @@ def main(tables, file):
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_f598d200.stdio.running import run
+    from _mcpagg_4c558587.stdio.running import run
 
     run(tables, file, handover)
 
@@ -1364,8 +1364,8 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_f598d200.plan.plan import Plan
-    from _mcpagg_f598d200.tool.aggregator import aggregator_of
+    from _mcpagg_4c558587.plan.plan import Plan
+    from _mcpagg_4c558587.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -6001,8 +6001,8 @@ def data_digest(tables):
  signed = {name: table for name, table in tables.items() if name not in _NOT_SIGNED}
  return DIGEST + sha256_of(_sorted_text(signed))
 
-def entry_digest(tables):
- return data_digest(tables)[: len(DIGEST) + ENTRY_DIGITS]
+def for_entry(digest):
+ return digest[: len(DIGEST) + ENTRY_DIGITS]
 
 def is_digest(word):
  digits = word[len(DIGEST) :]
@@ -6279,6 +6279,7 @@ def text_of(value):
     "plan.plan": r"""
 from ..messages.jsontext import obj, parse
 from ..messages.protocol import SERVER_KEY, SKILLS_EXTENSION
+from ..plan.digest import data_digest
 from ..start.greeting import LEGACY_VERSIONS, version_of
 from ..start.values import quote
 PLAIN = ("name", "compiler", "config")
@@ -6297,8 +6298,9 @@ class Plan:
  face = ""
  identity = ""
  newest = LEGACY_VERSIONS[0]
- def __init__(self, tables):
+ def __init__(self, tables, digest=""):
   self.tables = tables
+  self._digest = digest
   self.name = tables["name"]
   self.compiler = tables["compiler"]
   self.config = tables.get("config", "")
@@ -6319,7 +6321,11 @@ class Plan:
   self.whole = self
   self.own_uris = parse(tables.get("own_uris", "{}"))
   self.overlays = tables.get("overlays", "")
-  self.frozen = tables.get("frozen", "")
+ @property
+ def digest(self):
+  whole = self.whole
+  whole._digest = whole._digest or data_digest(self.tables)
+  return whole._digest
  @property
  def needs(self):
   return [name for facts in self.children.values() for name in facts.get("needs", ())]
@@ -7329,12 +7335,6 @@ class Core:
  def wake(self, child, client):
   child.lifecycle.want(client)
   return self.taken()
- def child_installing(self, child, what):
-  child.installing(what)
-  return self.taken()
- def child_installed(self, child):
-  child.lifecycle.installed()
-  return self.taken()
  def child_up(self, child, masks={}):
   if child.era == MODERN:
    from ..modern.child import ModernChildPort
@@ -8115,7 +8115,6 @@ class CallQueue:
   self.seconds = connection.row.get("timeout") or connection.options.timeout
   self._waiting = []
   self._unknown = []
-  self._steps = 0
  @property
  def any_waits(self):
   return bool(self._waiting or self._unknown)
@@ -8246,14 +8245,6 @@ class CallQueue:
    else:
     text = spliced(params.text, [(params.place(("progressToken",)), known)])
    call.client.deliver(notification(PROGRESS, text))
- def tell_waiting(self, why):
-  self._steps += 1
-  for call in [*self._waiting, *self._unknown]:
-   if call.progress_token:
-    call.progressed(self._effects.clock())
-    step = f"{self._steps}e-6"
-    params = obj(progressToken=call.progress_token, progress=step, message=quote(why))
-    call.client.deliver(notification(PROGRESS, params))
  def withdraw(self, call, params):
   for line in (self._waiting, self._unknown):
    if call in line:
@@ -8343,9 +8334,6 @@ class Child:
  @property
  def era(self):
   return self.lifecycle.era
- def installing(self, what):
-  if self.lifecycle.install(what):
-   self.calls.tell_waiting(f"Server '{self.name}' {what}")
  def up(self, port, masks):
   if self.state != STARTING:
    return
@@ -8890,7 +8878,7 @@ class Instances:
 
 def admit(children):
  queued = [child for child in children if child.state == QUEUED]
- starting = sum(child.state == STARTING and not child.lifecycle.installs for child in children)
+ starting = sum(child.state == STARTING and child.lifecycle.is_timed for child in children)
  for child in sorted(queued, key=lambda child: not child.calls.any_waits):
   limit = MAXIMUM_STARTING if child.calls.any_waits else MAXIMUM_IN_BACKGROUND
   if starting >= limit:
@@ -8915,7 +8903,6 @@ QUEUED = "queued"
 STARTING = "starting"
 READY = "ready"
 DOWN = "down"
-INSTALLING = "installing"
 TRANSITIONS = {
  CREATED: (QUEUED,),
  QUEUED: (STARTING, CREATED),
@@ -8957,7 +8944,6 @@ class Lifecycle:
   self.capabilities = {}
   self.starting_at = self.ready_at = FOREVER
   self.active_at = FOREVER
-  self.installs = ""
   self._deadline = FOREVER
  def enter(self, state, reason=""):
   if state not in TRANSITIONS[self.state]:
@@ -8995,22 +8981,14 @@ class Lifecycle:
   self.enter(STARTING)
   self._launch()
  def _launch(self):
-  self._await_handshake()
+  self.await_handshake(self._connection.options.connect_timeout)
   self._effects.start(self._connection.child)
- def _await_handshake(self):
+ def await_handshake(self, seconds):
   self.starting_at = self._effects.clock()
-  limit = self._connection.options.connect_timeout
-  self._deadline = self._effects.arm(self.starting_at + limit)
- def install(self, what):
-  if self.state == STARTING and not self.installs:
-   self.installs = what
-   self._deadline = FOREVER
-   self._effects.entered(self._connection.child, INSTALLING, what)
-  return self.state == STARTING
- def installed(self):
-  if self.installs:
-   self.installs = ""
-   self._await_handshake()
+  self._deadline = self._effects.arm(self.starting_at + seconds)
+ @property
+ def is_timed(self):
+  return self._deadline < FOREVER
  def introduction(self):
   known = self._handshake in LEGACY_VERSIONS
   version = str(self._handshake) if known else LEGACY_VERSIONS[0]
@@ -10551,9 +10529,7 @@ import threading
 from functools import partial
 from ..launch.launch import Launches
 from ..launch.nesting import with_identity
-from ..messages.jsontext import parse
 from ..messages.printable import where
-from ..plan.digest import data_digest
 from ..processes.process import Process
 from ..processes.reasons import start_failure
 from ..processes.spawning import spawn
@@ -10573,21 +10549,14 @@ class Supervisor:
    plan.whole.servers, os.environ, folder, plan.options.env == "minimal"
   )
   self._last_launches = {}
-  self._frozen = None
-  if plan.frozen:
-   from ..frozen.servers import FrozenServers
-   self._frozen = FrozenServers(parse(plan.frozen), folder, os.environ)
   self._starts = {}
-  self._digest = ""
   self.spawning = threading.Lock()
  def redact(self, text):
   for launch in [*self._last_launches.values()]:
    text = launch.redact(text)
   return text
  def start(self, child):
-  start = object()
-  if self._frozen is not None:
-   self._starts[child] = start
+  start = self._starts[child] = object()
   return start_thread(self._run, child, start) is not None
  def end(self, child, reason):
   if start_thread(self._end, child, reason) is None:
@@ -10609,8 +10578,6 @@ class Supervisor:
    _close_in_thread(run)
  def close(self):
   threads = []
-  if self._frozen is not None:
-   self._frozen.kill()
   for run in self._started:
    run.suppress_report()
    thread = start_thread(run.close)
@@ -10621,11 +10588,7 @@ class Supervisor:
     threads.append(thread)
   for thread in threads:
    join(thread)
-  if self._frozen is not None:
-   self._frozen.end()
  def kill(self):
-  if self._frozen is not None:
-   self._frozen.kill()
   for run in list(self._started):
    run.kill()
  def _run(self, child, start):
@@ -10633,15 +10596,13 @@ class Supervisor:
   launch = None
   run = None
   def ended(reason, stderr_tail):
-   if run is None or not run.detached:
+   stale = run.detached if run is not None else self._starts.get(child) is not start
+   if not stale:
     host.attempt(lambda core: core.child_down(child, reason, stderr_tail))
   try:
-   launch = self._launches.prepare(child.name)
-   self._last_launches[child.name] = launch
-   if self._frozen is not None and not self._install(child, launch, start, self._frozen):
-    return
+   launch = self._prepared(child)
    with self.spawning:
-    if host.is_closing:
+    if host.is_closing or self._starts.get(child) is not start:
      return
     run = self._start_run(child, launch, ended)
     with host.lock:
@@ -10657,19 +10618,15 @@ class Supervisor:
    if run is not None:
     run.end(f"was given up over an internal fault: {where(problem)}")
    else:
-    ended(f"could not be started: {start_failure(problem, launch)}", "")
- def _install(self, child, launch, start, frozen):
-  attempt = self._host.attempt
-  try:
-   frozen.prepare(
-    launch, lambda what: attempt(lambda core: core.child_installing(child, what))
-   )
+    why = self.redact(start_failure(problem, launch))
+    ended(f"could not be started: {why}", "")
   finally:
-   is_latest = self._starts.get(child) is start
-   if is_latest:
+   if self._starts.get(child) is start:
     del self._starts[child]
-  attempt(lambda core: core.child_installed(child))
-  return is_latest
+ def _prepared(self, child):
+  launch = self._launches.prepare(child.name)
+  self._last_launches[child.name] = launch
+  return launch
  def _start_run(self, child, launch, ended):
   host = self._host
   if launch.transport == "stdio":
@@ -10693,8 +10650,8 @@ class Supervisor:
   )
   return connection
  def _spawn(self, launch):
-  self._digest = self._digest or data_digest(self._host.plan.tables)
-  launch.env = with_identity(launch.env, self._digest, launch.name, os.environ)
+  digest = self._host.plan.digest
+  launch.env = with_identity(launch.env, digest, launch.name, os.environ)
   return spawn(launch)
 
 def _keep_spare_descriptor():
@@ -11132,13 +11089,7 @@ import os
 import signal
 from ..clients.profiles import narrowed, profile_names
 from ..launch.approval import NotApproved, signer_of
-from ..plan.digest import (
- DIGEST,
- LEAST_DIGITS,
- data_digest,
- entry_digest,
- is_digest,
-)
+from ..plan.digest import DIGEST, LEAST_DIGITS, for_entry, is_digest
 from ..plan.face import UnknownServer, served
 from ..start.handover import ENDING, LOG_DIRECTORY, LOG_LEVEL
 from ..stdio.log_file import is_debug, open_log_at, path_in
@@ -11171,177 +11122,170 @@ STATUSES = (
 )
 
 def run_command(plan, folder, arguments, handover):
- try:
-  words = _checked_digests(plan, arguments)
-  chosen = _read(plan, words)
-  status = _carry_out(_asked(plan, chosen), folder, chosen, handover)
- except SystemExit as left:
-  status = left.code if isinstance(left.code, int) else 1
- return flush_output() or status
+ return CommandLine(plan, folder).run(arguments, handover)
 
-def _checked_digests(plan, arguments):
- named = [word for word in arguments if word.startswith(DIGEST)]
- for word in named:
-  problem = ""
-  if not is_digest(word):
-   problem = f"{word!r} is no digest: write {LEAST_DIGITS} or more of its digits"
-  elif not data_digest(plan.tables).startswith(word):
-   problem = OTHER_DIGEST.format(named=word, own=entry_digest(plan.tables))
-  if problem:
-   print_error(f"{plan.name}: {problem}")
-   raise SystemExit(2)
- return [word for word in arguments if word not in named]
-
-def _asked(plan, chosen):
- try:
-  return served(plan, chosen.servers)
- except UnknownServer as problem:
-  print_error(f"{plan.name}: {problem}")
-  raise SystemExit(2) from None
-
-def _read(plan, arguments):
- print_lines([])
- parser = argument_parser(plan)
- chosen = parser.parse_args(arguments)
- if problem := _contradiction(plan, chosen):
-  parser.error(problem)
- return chosen
-
-def argument_parser(plan):
- parser = argparse.ArgumentParser(
-  description=f"{plan.name}: an MCP server over standard input and output. "
-  "Without arguments, or with --as, --names, --profile or --log alone, it serves. Any command"
-  f" may have a DIGEST behind it, {DIGEST}…: a file whose data are others does nothing then.",
-  epilog=STATUSES,
- )
- asked = parser.add_mutually_exclusive_group()
- add = asked.add_argument
- add("--list", action="store_true", help="list what it offers")
- add("--env", action="store_true", help="list the variables that it needs")
- add("--digest", action="store_true", help="print the digest that an entry may name: see DIGEST")
- add("--verify", metavar="SIGNERS", help="has one of these allowed signers approved it?")
- add("--check", action="store_true", help="start all servers; are they as when compiled?")
- add(
-  "--call",
-  nargs="+",
-  metavar=("NAME", "ARGUMENT"),
-  help="call one tool; arguments: a JSON object, or key=value as its schema types them",
- )
- fetch = "install what servers start, all or these; nothing is started"
- fetch = fetch if plan.frozen else argparse.SUPPRESS
- add("--prefetch", nargs="*", metavar="NAME", help=fetch)
- add("--log", metavar="FILE", help="serve, and log what becomes of servers")
- add = parser.add_argument
- about = "this server alone, as itself; repeated: these alone, as one proxy"
- add("--as", dest="servers", metavar="NAME", action="append", default=[], help=about)
- add("--http", action="store_true", help="serve many clients over HTTP")
- add("--host", help="http: the address to listen on; default 127.0.0.1")
- add("--port", help="http: its port, 0 for any that is free; default 3006")
- add("--path", help="http: the path of the endpoint; default /mcp")
- add("--log-calls", action="store_true", help="log: a line a call, too, without arguments")
- add("--json", action="store_true", help="list (with schemas), env, check: print JSON")
- add("--save", metavar="DIR", help="call: write images, sounds and blobs of the result to DIR")
- add("--text", action="store_true", help="call: print the texts of the result alone")
- hidden = None if plan.frozen else argparse.SUPPRESS
- add("--offline", action="store_true", help=hidden or "prefetch: only look what is not there")
- add("--deep", action="store_true", help=hidden or "check: read every file of installed trees")
- spellings = ("portable", "spec")
- add("--names", choices=spellings, help="serve, list: the names that every client is shown")
- about = "as if all else did not exist" if plan.profiles else argparse.SUPPRESS
- add("--profile", choices=profile_names(plan) or None, help=about)
- version = f"{plan.name} {plan.version}, compiled by mcpagg {plan.compiler}"
- add("--version", action="version", version=version)
- return parser
-
-def _contradiction(plan, chosen):
- fetches = chosen.prefetch is not None
- shows = bool(chosen.env or chosen.check or chosen.verify or chosen.call or chosen.digest)
- looks = shows or fetches
- freezes = fetches or chosen.offline or chosen.deep
- prints_json = chosen.list or chosen.env or chosen.check
- logs = chosen.log or os.environ.get(LOG_DIRECTORY)
- addressed = chosen.host or chosen.port or chosen.path
- http = plan.options.http
- unknown = chosen.profile is not None and not plan.profiles
- rules = (
-  (unknown, "--profile: this file was compiled without profiles"),
-  (freezes and not plan.frozen, "--prefetch: this file was compiled without --freeze"),
-  (chosen.offline and not fetches, "--offline goes with --prefetch"),
-  (chosen.deep and not chosen.check, "--deep goes with --check"),
-  (chosen.json and not prints_json, "--json goes with --list, --env or --check"),
-  (chosen.save is not None and not chosen.call, "--save goes with --call"),
-  (chosen.text and not chosen.call, "--text goes with --call"),
-  (chosen.http and http is None, "--http: this file was compiled without --serve stdio,http"),
-  (chosen.http and (looks or chosen.list), "--http serves, and does nothing else"),
-  (addressed and not chosen.http, "--host, --port and --path go with --http"),
-  (chosen.log_calls and not logs, "--log-calls goes with --log"),
-  (chosen.names and looks, "--names goes with serving and --list"),
- )
- return next((problem for is_broken, problem in rules if is_broken), "")
-
-def _carry_out(plan, folder, chosen, handover):
- if chosen.digest:
-  return print_lines([entry_digest(plan.tables)])
- if chosen.verify:
-  return verify_approval(plan, chosen.verify)
- if chosen.names:
-  plan.use_names(chosen.names)
- fetches = chosen.prefetch is not None
- serves = not (chosen.list or chosen.env or chosen.check or chosen.call or fetches)
- if chosen.profile or not serves:
-  plan = narrowed(plan, chosen.profile)
- if serves:
-  return _serve(plan, folder, chosen, handover)
- for number in ENDING:
-  signal.signal(number, _stop)
- if chosen.call:
-  name, *given = chosen.call
-  show = print_texts if chosen.text else print_json
-  return call_tool(plan, folder, name, given, chosen.save, show)
- installed = _installed(plan, folder)
- if fetches and installed is not None:
-  return installed.run(chosen.prefetch, offline=chosen.offline)
- if chosen.check:
-  damages = installed.damages(deep=chosen.deep) if installed is not None else {}
-  servers = check_servers(plan, folder, damages)
-  lines = (health_line(name, health) for name, health in servers.items())
-  status = _print({"servers": servers}, lines, chosen.json)
-  return status or (0 if all(map(is_sound, servers.values())) else 1)
- frozen = installed.states() if installed is not None else {}
- states = [f"{name}: frozen: {state}" for name, state in frozen.items()]
- if chosen.env:
-  uses, desktop = variables(plan, folder), desktop_needs(plan, folder)
-  output = [*map(variable_line, uses), *desktop_lines(desktop), *_without_log(), *states]
-  document = {"variables": uses, "desktop": desktop, **({"frozen": frozen} if frozen else {})}
+class CommandLine:
+ commands = ("list", "env", "digest", "verify", "check", "call")
+ def __init__(self, plan, folder):
+  self.plan = plan
+  self.folder = folder
+ def run(self, arguments, handover):
+  try:
+   chosen = self._read(self._checked_digests(arguments))
+   self.plan = self._asked(chosen.servers)
+   status = self._carry_out(chosen, handover)
+  except SystemExit as left:
+   status = left.code if isinstance(left.code, int) else 1
+  return flush_output() or status
+ def _checked_digests(self, arguments):
+  named = [word for word in arguments if word.startswith(DIGEST)]
+  own = self.plan.digest if named else ""
+  for word in named:
+   problem = ""
+   if not is_digest(word):
+    problem = f"{word!r} is no digest: write {LEAST_DIGITS} or more of its digits"
+   elif not own.startswith(word):
+    problem = OTHER_DIGEST.format(named=word, own=for_entry(own))
+   if problem:
+    print_error(f"{self.plan.name}: {problem}")
+    raise SystemExit(2)
+  return [word for word in arguments if word not in named]
+ def _asked(self, servers):
+  try:
+   return served(self.plan, servers)
+  except UnknownServer as problem:
+   print_error(f"{self.plan.name}: {problem}")
+   raise SystemExit(2) from None
+ def _read(self, arguments):
+  print_lines([])
+  parser = self.parser()
+  chosen = parser.parse_args(arguments)
+  if problem := next((why for is_broken, why in self._rules(chosen) if is_broken), ""):
+   parser.error(problem)
+  return chosen
+ def parser(self):
+  parser = argparse.ArgumentParser(
+   description=f"{self.plan.name}: an MCP server over standard input and output. Without "
+   "arguments, or with --as, --names, --profile or --log alone, it serves. Any command"
+   f" may have a DIGEST behind it, {DIGEST}…: a file whose data are others does nothing"
+   " then.",
+   epilog=STATUSES,
+  )
+  self._add_commands(parser.add_mutually_exclusive_group().add_argument)
+  self._add_options(parser.add_argument)
+  return parser
+ def _add_commands(self, add):
+  add("--list", action="store_true", help="list what it offers")
+  add("--env", action="store_true", help="list the variables that it needs")
+  about = "print the digest that an entry may name: see DIGEST"
+  add("--digest", action="store_true", help=about)
+  add("--verify", metavar="SIGNERS", help="has one of these allowed signers approved it?")
+  about = "start all servers; are they as when compiled?"
+  add("--check", action="store_true", help=about)
+  about = "call one tool; arguments: a JSON object, or key=value as its schema types them"
+  add("--call", nargs="+", metavar=("NAME", "ARGUMENT"), help=about)
+  add("--log", metavar="FILE", help="serve, and log what becomes of servers")
+ def _add_options(self, add):
+  about = "this server alone, as itself; repeated: these alone, as one proxy"
+  add("--as", dest="servers", metavar="NAME", action="append", default=[], help=about)
+  add("--http", action="store_true", help="serve many clients over HTTP")
+  add("--host", help="http: the address to listen on; default 127.0.0.1")
+  add("--port", help="http: its port, 0 for any that is free; default 3006")
+  add("--path", help="http: the path of the endpoint; default /mcp")
+  about = "log: a line a call, too, without arguments"
+  add("--log-calls", action="store_true", help=about)
+  about = "list (with schemas), env, check: print JSON"
+  add("--json", action="store_true", help=about)
+  about = "call: write images, sounds and blobs of the result to DIR"
+  add("--save", metavar="DIR", help=about)
+  add("--text", action="store_true", help="call: print the texts of the result alone")
+  spellings = ("portable", "spec")
+  about = "serve, list: the names that every client is shown"
+  add("--names", choices=spellings, help=about)
+  plan = self.plan
+  about = "as if all else did not exist" if plan.profiles else argparse.SUPPRESS
+  add("--profile", choices=profile_names(plan) or None, help=about)
+  version = f"{plan.name} {plan.version}, compiled by mcpagg {plan.compiler}"
+  add("--version", action="version", version=version)
+ def command(self, chosen):
+  given = (name for name in self.commands if getattr(chosen, name) not in (None, False))
+  return next(given, "")
+ def _rules(self, chosen):
+  command = self.command(chosen)
+  addressed = chosen.host or chosen.port or chosen.path
+  logs = chosen.log or os.environ.get(LOG_DIRECTORY)
+  no_http = "--http: this file was compiled without --serve stdio,http"
+  unknown = chosen.profile is not None and not self.plan.profiles
+  prints_json = command in ("list", "env", "check")
+  calls = command == "call"
+  return [
+   (unknown, "--profile: this file was compiled without profiles"),
+   (chosen.json and not prints_json, "--json goes with --list, --env or --check"),
+   (chosen.save is not None and not calls, "--save goes with --call"),
+   (chosen.text and not calls, "--text goes with --call"),
+   (chosen.http and self.plan.options.http is None, no_http),
+   (chosen.http and bool(command), "--http serves, and does nothing else"),
+   (addressed and not chosen.http, "--host, --port and --path go with --http"),
+   (chosen.log_calls and not logs, "--log-calls goes with --log"),
+   (chosen.names and command not in ("", "list"), "--names goes with serving and --list"),
+  ]
+ def _carry_out(self, chosen, handover):
+  command = self.command(chosen)
+  if command == "digest":
+   return print_lines([for_entry(self.plan.digest)])
+  if command == "verify":
+   return verify_approval(self.plan, chosen.verify)
+  if chosen.names:
+   self.plan.use_names(chosen.names)
+  if chosen.profile or command:
+   self.plan = narrowed(self.plan, chosen.profile)
+  if not command:
+   return self._serve(chosen, handover)
+  for number in ENDING:
+   signal.signal(number, _stop)
+  return self._do(command, chosen)
+ def _do(self, command, chosen):
+  if command == "call":
+   name, *given = chosen.call
+   show = print_texts if chosen.text else print_json
+   return call_tool(self.plan, self.folder, name, given, chosen.save, show)
+  if command == "check":
+   servers = self._checked(chosen)
+   lines = (health_line(name, health) for name, health in servers.items())
+   status = _print({"servers": servers}, lines, chosen.json)
+   return status or (0 if all(map(is_sound, servers.values())) else 1)
+  document, output = self._environment() if command == "env" else self._listing()
   status = _print(document, output, chosen.json)
+  uses = document.get("variables", ())
   is_missing = any(not use["set"] and not use["has_default"] for use in uses)
   return status or (MISSING_VARIABLE if is_missing else 0)
- document = {**listing(plan), **({"frozen": frozen} if frozen else {})}
- return _print(document, [*listing_lines(plan), *states], chosen.json)
-
-def _installed(plan, folder):
- if not plan.frozen:
-  return None
- from ..tool.prefetch import Prefetch
- return Prefetch(plan, folder)
+ def _checked(self, _):
+  return check_servers(self.plan, self.folder, self.plan.servers)
+ def _environment(self):
+  uses, desktop = variables(self.plan, self.folder), desktop_needs(self.plan, self.folder)
+  lines = [*map(variable_line, uses), *desktop_lines(desktop), *_without_log()]
+  return {"variables": uses, "desktop": desktop}, lines
+ def _listing(self):
+  return listing(self.plan), [*listing_lines(self.plan)]
+ def _serve(self, chosen, handover):
+  plan = self.plan
+  path = chosen.log or path_in(os.environ.get(LOG_DIRECTORY, ""), plan.name)
+  try:
+   protocol = () if chosen.http else (0, 1)
+   calls = chosen.log_calls or is_debug()
+   log = open_log_at(plan, path, protocol, calls) if path else None
+  except (OSError, ValueError) as problem:
+   print_error(f"cannot write the log {path}: {problem}")
+   return 2
+  if not chosen.http:
+   return Stdio(plan, self.folder, log).run(handover)
+  from ..http.serving import serve_http
+  given = {"host": chosen.host, "port": chosen.port, "path": chosen.path}
+  asked = {name: value for name, value in given.items() if value is not None}
+  return serve_http(plan, self.folder, asked, log)
 
 def _print(document, lines, as_json):
  return print_json(document) if as_json else print_lines(lines)
-
-def _serve(plan, folder, chosen, handover):
- path = chosen.log or path_in(os.environ.get(LOG_DIRECTORY, ""), plan.name)
- try:
-  protocol = () if chosen.http else (0, 1)
-  log = open_log_at(plan, path, protocol, chosen.log_calls or is_debug()) if path else None
- except (OSError, ValueError) as problem:
-  print_error(f"cannot write the log {path}: {problem}")
-  return 2
- if not chosen.http:
-  return Stdio(plan, folder, log).run(handover)
- from ..http.serving import serve_http
- given = {"host": chosen.host, "port": chosen.port, "path": chosen.path}
- asked = {name: value for name, value in given.items() if value is not None}
- return serve_http(plan, folder, asked, log)
 
 def _without_log():
  if not is_debug() or os.environ.get(LOG_DIRECTORY):
@@ -11500,7 +11444,6 @@ from ..start.greeting import RELAYED
 from ..start.values import quote
 from ..tool.desktop import entry_path, lookups, shim_lines
 from ..tool.local_client import LocalClient
-_NOT_STARTED = {"state": DOWN, "protocol": None, "drift": {}, "started_in": None}
 _SHOWN = ("inputSchema", "outputSchema", "arguments")
 
 def listing_lines(plan):
@@ -11598,10 +11541,10 @@ def desktop_lines(needs):
  path = [f"PATH  a client that is started from a desktop needs {entry}"] if needs["PATH"] else []
  return [*path, *needs["notes"]]
 
-def check_servers(plan, folder, damages):
+def check_servers(plan, folder, names):
  proxy = LocalClient(plan, folder, obj(capabilities=obj(dict.fromkeys(RELAYED, "{}"))))
  engine = proxy.engine
- children = [child for child in engine.core.children.values() if child.name not in damages]
+ children = [child for child in engine.core.children.values() if child.name in names]
  try:
   for child in children:
    engine.wake(child, proxy.client)
@@ -11609,10 +11552,7 @@ def check_servers(plan, folder, damages):
    sleep(0.01)
  finally:
   proxy.close()
- found = {child.name: _health(child, engine) for child in children}
- return {
-  name: found.get(name) or {**_NOT_STARTED, "reason": damages[name]} for name in plan.servers
- }
+ return {child.name: _health(child, engine) for child in children}
 
 def is_sound(health):
  return health["state"] != DOWN and not health["drift"]
@@ -11765,7 +11705,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_f598d200", RUNTIME, globals())
+embed("_mcpagg_4c558587", RUNTIME, globals())
 
 PLAN = {
     "name": "mcp",

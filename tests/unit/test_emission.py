@@ -9,6 +9,7 @@ import ast
 import difflib
 import json
 import os
+import re
 import subprocess
 import sys
 import unicodedata
@@ -31,7 +32,7 @@ from mcpagg.literal import comment, is_visible, json_text, list_text, literal, t
 from mcpagg.options import Options
 from mcpagg.passes.config import read_config
 from mcpagg.passes.emission import emission
-from mcpagg.passes.emission.bundle import package_name, runtime_digest
+from mcpagg.passes.emission.bundle import EXTENDED, package_name, runtime_digest
 from mcpagg.passes.emission.readback import ReadBackError, cut, read_tables
 from mcpagg.passes.emission.recorded import read_contents, recorded_command
 from mcpagg.passes.emission.tables import TABLES
@@ -109,17 +110,35 @@ def test_no_name_of_the_file_has_two_meanings() -> None:
     assert {"sys", "read", "StaticAnswers", "SNAPSHOT", "PLAN", "app"} <= meanings.keys()
 
 
-def test_what_a_proxy_cannot_use_is_left_out_by_name() -> None:
+def test_what_not_every_proxy_can_use_is_there_by_name() -> None:
     plain, composite = (emitted(GOLDEN / name) for name in ("plain", "composite"))
-    assert (
-        "; without frozen, http, launch.urls, messages.param_headers, remote, routing.composite, "
-        "servers.masking, tool.prefetch)\n" in plain
-    )
+    assert re.search(r"\n#   runtime:  \S+ \(mcpagg [\d.]+\)\n", plain)
     assert '"routing.composite": ' not in plain
     assert '"routing.composite": ' in composite
-    assert (
-        "; without frozen, http, launch.urls, messages.param_headers, remote, tool.prefetch)\n"
-    ) in composite
+    assert "; with routing.composite, servers.masking)\n" in composite
+
+
+FREEZING = re.compile(
+    r"frozen(?!set)|freez|prefetch|--deep|being installed|installing", re.IGNORECASE
+)
+
+
+def test_a_file_that_freezes_nothing_has_no_word_of_it() -> None:
+    for text in (emitted(GOLDEN / "composite", serve="stdio,http"), emitted(GOLDEN / "plain")):
+        assert FREEZING.findall(text) == []
+    assert FREEZING.search(emitted(GOLDEN / "frozen"))
+
+
+def test_what_extends_a_module_is_imported_in_its_place() -> None:
+    plain, frozen = (
+        read_tables(emitted(GOLDEN / name), ("RUNTIME",))["RUNTIME"] for name in ("plain", "frozen")
+    )
+    for name, other in EXTENDED.items():
+        users = [one for one, text in frozen.items() if f"from ..{name} import" in text]
+        assert users == [other]
+        assert f"from ..{other} import" in "".join(frozen.values())
+        assert f"from ..{name} import" in "".join(plain.values())
+        assert plain[name] == frozen[name]
 
 
 def assert_formatted(text: str) -> None:

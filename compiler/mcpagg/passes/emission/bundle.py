@@ -3,6 +3,10 @@
 A text is what `stripping` leaves of a module; Python's import system compiles it when it is first
 imported (`start/embedded.py`). The file has what can be reached by imports from where it is
 entered, the code and the template, by way of no module that this proxy has no use for.
+
+A part that not every file has may extend a module of the core by one of the same use (`EXTENDED`).
+Where the file has that part, all other modules import its module instead; the core knows nothing of
+it.
 """
 
 from __future__ import annotations
@@ -19,6 +23,11 @@ from mcpagg.problems import InternalFault
 from mcpagg_runtime.start.embedded import START
 
 PACKAGE = "mcpagg_runtime"
+EXTENDED = {
+    "stdio.supervisor": "frozen.supervisor",
+    "tool.commands": "frozen.commands",
+}
+"""{module of the core: the one that extends it, and is imported in its place where it is there}."""
 TEMPLATE = "server.py.j2"
 # The imports of one module of the runtime by another, within a function or at the top.
 _OWN = re.compile(rf"^( *)from {PACKAGE}\.(\w+\.\w+) import (?:\([^)]*\)|[^\n(]*)\n", re.MULTILINE)
@@ -45,9 +54,10 @@ def bundle(without: Collection[str] = ()) -> Bundle:
         BundleError: there is nothing of such a name, or a module cannot do without it.
     """
     modules = _modules()
-    names = {*modules, *(name.partition(".")[0] for name in modules)}
+    names = {*modules, *map(_folder, modules)}
     if unknown := set(without) - names:
         raise BundleError(f"no module to leave out: {', '.join(sorted(unknown))}")
+    modules = {name: _extended(name, text, without) for name, text in modules.items()}
     reached = _reached(modules, without)
     code = "\n".join(
         f"# {name.replace('.', '/')}.py\n{_OWN.sub(_within_functions, text)}"
@@ -69,16 +79,24 @@ def _reached(modules: Mapping[str, str], without: Collection[str]) -> set[str]:
     todo += [name for _, name in _imports(_template())]
     while todo:
         name = todo.pop()
-        if name in reached or not {name, _folder(name)}.isdisjoint(without):
+        if name in reached or _is_of(without, name):
             continue
         if name not in modules:
             raise BundleError(f"{name}: is imported, and there is no such module")
         reached.add(name)
         for at_top, needed in _imports(modules[name]):
-            if at_top and not {needed, _folder(needed)}.isdisjoint(without):
+            if at_top and _is_of(without, needed):
                 raise BundleError(f"{name}: cannot be imported without {needed}")
             todo.append(needed)
     return reached
+
+
+def _extended(name: str, text: str, without: Collection[str]) -> str:
+    """Return the text of a module, which imports what extends a module in the place of that."""
+    for plain, other in EXTENDED.items():
+        if name != other and not _is_of(without, other):
+            text = text.replace(f"from {PACKAGE}.{plain} ", f"from {PACKAGE}.{other} ")
+    return text
 
 
 @cache
@@ -116,6 +134,11 @@ def _template() -> str:
 
 def _folder(name: str) -> str:
     return name.partition(".")[0]
+
+
+def _is_of(names: Collection[str], module: str) -> bool:
+    """Whether a module, or the folder that it is in, is one of some names."""
+    return module in names or _folder(module) in names
 
 
 def _imports(text: str) -> Iterator[tuple[bool, str]]:
