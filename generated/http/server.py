@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py --name http --serve stdio,http
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:4c5585879708e3bc5910b00f3ddfa1226ce1065e192c7b3990a8b06a365b7d05 (mcpagg 0.1.0; with http, messages.param_headers)
+#   runtime:  sha256:f012d2de69fe6e3a483bd4f594ae02ee439def2f066ed6ce1204e66bcdf4b5dc (mcpagg 0.1.0; with http, messages.param_headers)
 
 import sys
 
@@ -166,80 +166,6 @@ SNAPSHOT = {
 
 COMPILER = "0.1.0"
 
-# start/embedded.py
-import sys
-
-START = "start"
-SPARE = []
-
-
-class Embedded:
-    def __init__(self, package, texts, names, end):
-        self.package = package
-        self.texts = texts
-        self.names = names
-        self.end = end
-        self.lines = {}
-
-    def find_spec(self, name, *_):
-        package, own = name.partition(".")[::2]
-        if package != self.package:
-            return None
-        is_package = "." not in own
-        if not (is_package or own in self.texts or own.startswith(f"{START}.")):
-            return None
-        new_spec = type(sys.__spec__)
-        file = self.names["__file__"]
-        spec = new_spec(name, self, origin=file, is_package=is_package)
-        return spec
-
-    def create_module(self, spec):
-        return
-
-    def exec_module(self, module):
-        _, _, own = module.__name__.partition(".")
-        if own in self.texts:
-            self._run(own, vars(module))
-        elif own.startswith(f"{START}."):
-            code = self.names.items()
-            vars(module).update({name: value for name, value in code if name[:2] != "__"})
-
-    def _run(self, own, names):
-        names["__file__"] = file = self.names["__file__"]
-        code = compile(self.texts[own], file, "exec", dont_inherit=True)
-        code = _with_line_offset(code, self._line(own) - 1)
-        try:
-            exec(code, names)
-        except (ImportError, OSError):
-            if not SPARE:
-                raise
-            import os
-
-            os.close(SPARE.pop())
-            exec(code, names)
-
-    def _line(self, own):
-        if own not in self.lines:
-            line = self.end
-            for name in reversed(self.texts):
-                line -= self.texts[name].count("\n") + 1
-                self.lines[name] = line
-        return self.lines[own]
-
-
-def _with_line_offset(code, lines):
-    inner = [
-        _with_line_offset(const, lines) if type(const) is type(code) else const
-        for const in code.co_consts
-    ]
-    return code.replace(co_firstlineno=code.co_firstlineno + lines, co_consts=tuple(inner))
-
-
-def embed(package, texts, names):
-    end = sys._getframe(1).f_lineno - 1
-    sys.meta_path.insert(0, Embedded(package, texts, names, end))
-
-
 # start/greeting.py
 LEGACY_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 RELAYED = ("roots", "sampling", "elicitation")
@@ -279,33 +205,6 @@ def initialize_result(version, capabilities, info, instructions):
     return f'{head},"serverInfo":{info}{words}}}'
 
 
-def cut_list(text, key, label, server, rows):
-    mark, address = f'\n "{label}": ', f'\n "{key}": '
-    found = {}
-    for item in text[3:-2].split(",\n{") if text != "[]" else ():
-        head, _, rest = f"\n {item}".partition(mark)
-        name, end = string_at(rest, 0)
-        own = name if key == label else string_at(f"\n {item}".partition(address)[2], 0)[0]
-        found[own] = name, f'{{{_joined(head)}"{label}":', _joined(rest[end:])
-    for exposed, row in rows.items():
-        own = row[0] if row else exposed
-        name, head, tail = found[own]
-        shown = labelled(server, name)
-        yield own, (exposed, row[1]) if len(row) > 1 else (shown, shown), head, tail
-
-
-def _joined(text):
-    return "".join([line.lstrip(" ") for line in text.split("\n")])
-
-
-def labelled(server, name):
-    return f"[{server}] {name}" if server else name
-
-
-def list_result(member, items):
-    return f'{{"{member}":[{",".join(items)}]}}'
-
-
 # start/handover.py
 import sys
 
@@ -320,6 +219,7 @@ LOG_LEVEL = "MCP_PROXY_LOG_LEVEL"
 class Handover:
     def __init__(self):
         self.face = None
+        self.digest = ""
         self.initialize_line = b""
         self.initialized = False
         self.unprocessed = b""
@@ -364,8 +264,7 @@ class StaticAnswers:
         self.children = {self.face: children[self.face]} if self.face else children
         self.own = None
         if self.face:
-            from _mcpagg_4c558587.plan.own import OwnWords
-
+            run_late("start.own")
             self.own = OwnWords(tables["snapshot"][self.face]["server"])
         self.options, _ = scan(tables["options"], 0)
         self.lists, _ = scan(tables["lists"], 0)
@@ -391,9 +290,12 @@ class StaticAnswers:
 
     def _more(self, line):
         handover = self.handover
-        wants_servers = handover.initialized and self.options["start"] == "eager"
-        if len(line) > LONG or (wants_servers and not has_input(HEAD_START_SECONDS)):
+        if len(line) > LONG:
             return None
+        if handover.initialized and self.options["start"] == "eager":
+            run_late("start.waiting")
+            if not has_input(HEAD_START_SECONDS):
+                return None
         data = read(0, LONG)
         handover.unprocessed += data
         handover.at_end = not data
@@ -438,49 +340,23 @@ class StaticAnswers:
             return "{}"
         if method not in self.lists:
             return None
-        kind, member, key, label = self.lists[method]
+        kind = self.lists[method][0]
         of = "resources" if kind == "templates" else kind
         if self.own is not None and of not in self.own.declared:
             return None
-        return self._list(kind, member, key, label)
+        run_late("start.lists")
+        return static_list(self, *self.lists[method])
 
     def _initialize_result(self, asked):
         tables, own = self.tables, self.own
         if own is not None:
-            from _mcpagg_4c558587.plan.own import newest_version
-
+            run_late("start.own")
             version = negotiated_version(asked, *map(newest_version, self.children.values()))
             return initialize_result(version, own.capabilities, own.info, own.instructions)
         version = negotiated_version(asked)
         info = f'{{"name":{quote(tables["name"])},"version":"{version_of(self.children)}"}}'
         instructions = "\n\n".join(scan(tables["instructions"], 0)[0])
         return initialize_result(version, tables["capabilities"], info, instructions)
-
-    def _list(self, kind, member, key, label):
-        items = []
-        column = 1 if self.spelling == "portable" else 0
-        for server, rows in self._routes(kind).items():
-            text = self.tables["snapshot"][server].get(kind, "[]")
-            facts = self.children.get(server, {}) if kind == "tools" else {}
-            hidden = () if self.capable else facts.get("conditional", ())
-            shown = "" if self.face else server
-            for own, names, head, tail in cut_list(text, key, label, shown, rows):
-                if not names[column]:
-                    return None
-                if own not in hidden:
-                    items.append(head + quote(names[column]) + tail)
-        return list_result(member, items)
-
-    def _routes(self, kind):
-        routes = scan(self.tables[kind], 0)[0]
-        face = self.face
-        if not face:
-            return routes
-        from _mcpagg_4c558587.plan.own import own_rows
-
-        apart = scan(self.tables.get("own_uris", "{}"), 0)[0].get(face, {})
-        rows = routes.get(face, {})
-        return {face: own_rows(face, self.options["separator"], rows, apart.get(kind))}
 
 
 def is_set(name):
@@ -492,11 +368,11 @@ def exit_on_signal(number):
     on_signal(number, (lambda *_: _exit(0)) if POSIX else SIG_DFL)
 
 
-def face_asked(words, tables):
+def face_asked(words, tables, handover):
     if words and words[-1].startswith("sha256:"):
-        from _mcpagg_4c558587.plan.digest import data_digest, is_digest
-
-        if not is_digest(words[-1]) or not data_digest(tables).startswith(words[-1]):
+        run_late("start.digest")
+        handover.digest = data_digest(tables)
+        if not is_digest(words[-1]) or not handover.digest.startswith(words[-1]):
             return None
         words = words[:-1]
     if not words:
@@ -504,12 +380,12 @@ def face_asked(words, tables):
     return words[1] if len(words) == 2 and words[0] == "--as" and words[1] else None
 
 
-def main(tables, file):
+def main(tables, file, embed_runtime):
     on_signal(INTERRUPT, SIG_DFL)
     handover = Handover()
     if not isatty(0):
         try:
-            handover.face = face_asked(sys.argv[1:], tables)
+            handover.face = face_asked(sys.argv[1:], tables, handover)
             can_answer = handover.face is not None and "profiles" not in tables
             static = StaticAnswers(tables, handover) if can_answer else None
             if static is not None and static.can_serve():
@@ -520,7 +396,8 @@ def main(tables, file):
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_4c558587.stdio.running import run
+    embed_runtime()
+    from _mcpagg_f012d2de.stdio.running import run
 
     run(tables, file, handover)
 
@@ -557,44 +434,11 @@ def string_at(text, index):
     return string_behind(text, index + 1, True)
 
 
-# start/waiting.py
-POLL_SECONDS = 0.001
-
-
-def has_input(seconds):
-    try:
-        from select import POLLIN, poll
-    except ImportError:
-        return pipe_has_input(seconds)
-    waiting = poll()
-    waiting.register(0, POLLIN)
-    return bool(waiting.poll(seconds * 1000))
-
-
-def pipe_has_input(seconds):
-    from _winapi import PeekNamedPipe
-    from msvcrt import get_osfhandle
-    from time import monotonic, sleep
-
-    end = monotonic() + seconds
-    try:
-        pipe = get_osfhandle(0)
-        while not PeekNamedPipe(pipe)[0]:
-            if monotonic() >= end:
-                return False
-            sleep(POLL_SECONDS)
-    except BrokenPipeError:
-        return True
-    except OSError:
-        return False
-    return True
-
-
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_4c558587.plan.plan import Plan
-    from _mcpagg_4c558587.tool.aggregator import aggregator_of
+    from _mcpagg_f012d2de.plan.plan import Plan
+    from _mcpagg_f012d2de.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -619,7 +463,8 @@ from ..messages.protocol import (
  VERSION_KEY,
 )
 from ..plan.addresses import Addresses, uris_of
-from ..start.greeting import initialize_result, list_result
+from ..start.greeting import initialize_result
+from ..start.lists import list_result
 from ..start.values import quote
 LIST_MILLISECONDS = 3_600_000
 UNCHECKED_MILLISECONDS = 5_000
@@ -2580,7 +2425,7 @@ def failed_answer(identifier, reason):
     "launch.approval": r"""
 import os
 import subprocess
-from ..plan.digest import data_digest
+from ..start.digest import data_digest
 ALLOWED_SIGNERS = "MCPAGG_ALLOWED_SIGNERS"
 NAMESPACE = "mcpagg"
 TIMEOUT_SECONDS = 30.0
@@ -2964,7 +2809,7 @@ def missing_variables(
  return missing
 """,
     "launch.nesting": r"""
-from ..plan.digest import data_digest, sha256_of
+from ..start.digest import data_digest, sha256_of
 from ..start.handover import ABOVE
 _IDENTITY_DIGITS = 32
 
@@ -3345,7 +3190,7 @@ from ..lists.entries import legacy_item, overlaid, patches_of
 from ..messages.jsontext import edited, members, rivals
 from ..messages.protocol import MODERN_VERSION, SKILLS_EXTENSION
 from ..plan.addresses import rewritten_item
-from ..start.greeting import cut_list
+from ..start.lists import cut_list
 from ..start.values import quote
 LEGACY_ONLY = ("execution",)
 
@@ -3891,7 +3736,7 @@ from ..messages.jsontext import (
 )
 from ..plan.names import name_new
 from ..plan.uri_templates import is_qualifiable
-from ..start.greeting import labelled
+from ..start.lists import labelled
 from ..start.values import quote
 MAXIMUM_PAGES = 1000
 MAXIMUM_ENTRY_DEPTH = 100
@@ -6824,49 +6669,11 @@ def _with_each(text, member, change):
  same = new == [part for _, part in found]
  return text if same else Json(text).owned({member: f"[{','.join(new)}]"}).text
 """,
-    "plan.digest": r"""
-from ..start.values import quote
-DIGEST = "sha256:"
-LEAST_DIGITS = 16
-ENTRY_DIGITS = 32
-_NOT_SIGNED = ("approval", "compiler")
-
-def data_digest(tables):
- signed = {name: table for name, table in tables.items() if name not in _NOT_SIGNED}
- return DIGEST + sha256_of(_sorted_text(signed))
-
-def for_entry(digest):
- return digest[: len(DIGEST) + ENTRY_DIGITS]
-
-def is_digest(word):
- digits = word[len(DIGEST) :]
- return (
-  word.startswith(DIGEST)
-  and len(digits) >= LEAST_DIGITS
-  and not digits.strip("0123456789abcdef")
- )
-
-def sha256_of(text):
- try:
-  from _sha2 import sha256
- except ImportError:
-  try:
-   from _sha256 import sha256
-  except ImportError:
-   from hashlib import sha256
- digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
- return digest
-
-def _sorted_text(value):
- if type(value) is str:
-  return quote(value)
- return "{" + ", ".join([f"{quote(k)}: {_sorted_text(value[k])}" for k in sorted(value)]) + "}"
-""",
     "plan.face": r"""
 import json
 from ..messages.jsontext import parse
 from ..plan.names import own_portable_names
-from ..plan.own import OwnWords, newest_version, own_rows
+from ..start.own import OwnWords, newest_version, own_rows
 INSTRUCTIONS_LIMIT = 2000
 
 class UnknownServer(Exception):
@@ -6968,8 +6775,8 @@ def _section(server, words, share):
  return text if len(text) <= share - 2 else text[: share - 3].rstrip() + "…"
 """,
     "plan.names": r"""
-from ..plan.digest import sha256_of
-from ..plan.own import PORTABLE, is_portable
+from ..start.digest import sha256_of
+from ..start.own import PORTABLE, is_portable
 PORTABLE_LIMIT = 50
 _HASH_LENGTHS = (6, 12, 32)
 
@@ -7053,67 +6860,10 @@ def _hashed(name, length):
  mark = sha256_of(name)[:length]
  return f"{_sanitized(name)[: PORTABLE_LIMIT - length - 1].rstrip('_-') or 'tool'}_{mark}"
 """,
-    "plan.own": r"""
-from ..start.greeting import LEGACY_VERSIONS, TASKS
-from ..start.values import quote, scan
-PORTABLE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
-OWN_LIMIT = 64
-
-def newest_version(facts):
- spoken = facts.get("handshake", facts["protocol"])
- return spoken if spoken in LEGACY_VERSIONS else LEGACY_VERSIONS[0]
-
-class OwnWords:
- def __init__(self, said):
-  value, _ = scan(said, 0)
-  self.info = text_of(value["serverInfo"])
-  self.modern_capabilities = text_of(_relayed_capabilities(value["capabilities"]))
-  shaken = value.get("handshakeCapabilities", value["capabilities"])
-  self.declared = _relayed_capabilities(shaken)
-  self.capabilities = text_of(self.declared)
-  self.instructions = value.get("instructions", "")
-
-def _relayed_capabilities(declared):
- passed = {name: value for name, value in declared.items() if name != "tasks"}
- extensions = passed.get("extensions")
- if type(extensions) is dict:
-  known = {name: value for name, value in extensions.items() if name != TASKS}
-  passed["extensions"] = {n: v if type(v) is dict else {} for n, v in known.items()}
- return passed
-
-def own_rows(
- server, separator, rows, uris):
- if uris is not None:
-  return dict.fromkeys(uris, ())
- found = {}
- for exposed, row in rows.items():
-  own = row[0] if row else exposed
-  if len(row) < 2:
-   found[own] = ()
-  else:
-   name = own if exposed == server + separator + own else exposed
-   found[name] = own, name if is_portable(name) else ""
- return found
-
-def is_portable(name):
- return 0 < len(name) <= OWN_LIMIT and PORTABLE.issuperset(name)
-
-def text_of(value):
- if type(value) is dict:
-  return (
-   "{" + ",".join([f"{quote(key)}:{text_of(part)}" for key, part in value.items()]) + "}"
-  )
- if type(value) is list:
-  return "[" + ",".join([text_of(part) for part in value]) + "]"
- if type(value) is str:
-  return quote(value)
- words = {None: "null", True: "true", False: "false"}
- return words[value] if value is None or type(value) is bool else repr(value)
-""",
     "plan.plan": r"""
 from ..messages.jsontext import obj, parse
 from ..messages.protocol import SERVER_KEY, SKILLS_EXTENSION
-from ..plan.digest import data_digest
+from ..start.digest import data_digest
 from ..start.greeting import LEGACY_VERSIONS, version_of
 from ..start.values import quote
 PLAIN = ("name", "compiler", "config")
@@ -10660,6 +10410,243 @@ def accepted_items(
  items.update({name: difference.new[name] for name in difference.added})
  return [item for name, item in items.items() if name not in refused]
 """,
+    "start.digest": r"""
+DIGEST = "sha256:"
+LEAST_DIGITS = 16
+ENTRY_DIGITS = 32
+_NOT_SIGNED = ("approval", "compiler")
+
+def data_digest(tables):
+ signed = {name: table for name, table in tables.items() if name not in _NOT_SIGNED}
+ return DIGEST + sha256_of(_sorted_text(signed))
+
+def for_entry(digest):
+ return digest[: len(DIGEST) + ENTRY_DIGITS]
+
+def is_digest(word):
+ digits = word[len(DIGEST) :]
+ return (
+  word.startswith(DIGEST)
+  and len(digits) >= LEAST_DIGITS
+  and not digits.strip("0123456789abcdef")
+ )
+
+def sha256_of(text):
+ try:
+  from _sha2 import sha256
+ except ImportError:
+  try:
+   from _sha256 import sha256
+  except ImportError:
+   from hashlib import sha256
+ digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+ return digest
+
+def _sorted_text(value):
+ if type(value) is str:
+  return quote(value)
+ return "{" + ", ".join([f"{quote(k)}: {_sorted_text(value[k])}" for k in sorted(value)]) + "}"
+""",
+    "start.embedded": r"""
+import sys
+START = "start"
+SPARE = []
+
+class Embedded:
+ def __init__(
+  self, package, texts, names, end):
+  self.package = package
+  self.texts = texts
+  self.names = names
+  self.end = end
+  self.lines = {}
+ def find_spec(self, name, *_):
+  package, own = name.partition(".")[::2]
+  if package != self.package:
+   return None
+  is_package = "." not in own
+  if not (is_package or own in self.texts or own.startswith(f"{START}.")):
+   return None
+  new_spec = type(sys.__spec__)
+  file = self.names["__file__"]
+  spec = new_spec(name, self, origin=file, is_package=is_package)
+  return spec
+ def create_module(self, spec):
+  return
+ def exec_module(self, module):
+  _, _, own = module.__name__.partition(".")
+  if own.startswith(f"{START}."):
+   if own in self.texts:
+    self.names["run_late"](own)
+   code = self.names.items()
+   vars(module).update({name: value for name, value in code if name[:2] != "__"})
+  elif own in self.texts:
+   self._run(own, vars(module))
+ def _run(self, own, names):
+  names["__file__"] = file = self.names["__file__"]
+  code = compile(self.texts[own], file, "exec", dont_inherit=True)
+  code = _with_line_offset(code, self._line(own) - 1)
+  try:
+   exec(code, names)
+  except (ImportError, OSError):
+   if not SPARE:
+    raise
+   import os
+   os.close(SPARE.pop())
+   exec(code, names)
+ def _line(self, own):
+  if own not in self.lines:
+   line = self.end
+   for name in reversed(self.texts):
+    line -= self.texts[name].count("\n") + 1
+    self.lines[name] = line
+  return self.lines[own]
+
+def _with_line_offset(code, lines):
+ inner = [
+  _with_line_offset(const, lines) if type(const) is type(code) else const
+  for const in code.co_consts
+ ]
+ return code.replace(co_firstlineno=code.co_firstlineno + lines, co_consts=tuple(inner))
+
+def embed(package, texts, names, end):
+ sys.meta_path.insert(0, Embedded(package, texts, names, end))
+""",
+    "start.lists": r"""
+
+def static_list(answers, kind, member, key, label):
+ items = []
+ column = 1 if answers.spelling == "portable" else 0
+ for server, rows in _routes(answers, kind).items():
+  text = answers.tables["snapshot"][server].get(kind, "[]")
+  facts = answers.children.get(server, {}) if kind == "tools" else {}
+  hidden = () if answers.capable else facts.get("conditional", ())
+  shown = "" if answers.face else server
+  for own, names, head, tail in cut_list(text, key, label, shown, rows):
+   if not names[column]:
+    return None
+   if own not in hidden:
+    items.append(head + quote(names[column]) + tail)
+ return list_result(member, items)
+
+def _routes(answers, kind):
+ tables, face = answers.tables, answers.face
+ routes = scan(tables[kind], 0)[0]
+ if not face:
+  return routes
+ run_late("start.own")
+ apart = scan(tables.get("own_uris", "{}"), 0)[0].get(face, {})
+ rows = routes.get(face, {})
+ return {face: own_rows(face, answers.options["separator"], rows, apart.get(kind))}
+
+def cut_list(
+ text, key, label, server, rows):
+ mark, address = f'\n "{label}": ', f'\n "{key}": '
+ found = {}
+ for item in text[3:-2].split(",\n{") if text != "[]" else ():
+  head, _, rest = f"\n {item}".partition(mark)
+  name, end = string_at(rest, 0)
+  own = name if key == label else string_at(f"\n {item}".partition(address)[2], 0)[0]
+  found[own] = name, f'{{{_joined(head)}"{label}":', _joined(rest[end:])
+ for exposed, row in rows.items():
+  own = row[0] if row else exposed
+  name, head, tail = found[own]
+  shown = labelled(server, name)
+  yield own, (exposed, row[1]) if len(row) > 1 else (shown, shown), head, tail
+
+def _joined(text):
+ return "".join([line.lstrip(" ") for line in text.split("\n")])
+
+def labelled(server, name):
+ return f"[{server}] {name}" if server else name
+
+def list_result(member, items):
+ return f'{{"{member}":[{",".join(items)}]}}'
+""",
+    "start.own": r"""
+PORTABLE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
+OWN_LIMIT = 64
+
+def newest_version(facts):
+ spoken = facts.get("handshake", facts["protocol"])
+ return spoken if spoken in LEGACY_VERSIONS else LEGACY_VERSIONS[0]
+
+class OwnWords:
+ def __init__(self, said):
+  value, _ = scan(said, 0)
+  self.info = text_of(value["serverInfo"])
+  self.modern_capabilities = text_of(_relayed_capabilities(value["capabilities"]))
+  shaken = value.get("handshakeCapabilities", value["capabilities"])
+  self.declared = _relayed_capabilities(shaken)
+  self.capabilities = text_of(self.declared)
+  self.instructions = value.get("instructions", "")
+
+def _relayed_capabilities(declared):
+ passed = {name: value for name, value in declared.items() if name != "tasks"}
+ extensions = passed.get("extensions")
+ if type(extensions) is dict:
+  known = {name: value for name, value in extensions.items() if name != TASKS}
+  passed["extensions"] = {n: v if type(v) is dict else {} for n, v in known.items()}
+ return passed
+
+def own_rows(
+ server, separator, rows, uris):
+ if uris is not None:
+  return dict.fromkeys(uris, ())
+ found = {}
+ for exposed, row in rows.items():
+  own = row[0] if row else exposed
+  if len(row) < 2:
+   found[own] = ()
+  else:
+   name = own if exposed == server + separator + own else exposed
+   found[name] = own, name if is_portable(name) else ""
+ return found
+
+def is_portable(name):
+ return 0 < len(name) <= OWN_LIMIT and PORTABLE.issuperset(name)
+
+def text_of(value):
+ if type(value) is dict:
+  return (
+   "{" + ",".join([f"{quote(key)}:{text_of(part)}" for key, part in value.items()]) + "}"
+  )
+ if type(value) is list:
+  return "[" + ",".join([text_of(part) for part in value]) + "]"
+ if type(value) is str:
+  return quote(value)
+ words = {None: "null", True: "true", False: "false"}
+ return words[value] if value is None or type(value) is bool else repr(value)
+""",
+    "start.waiting": r"""
+POLL_SECONDS = 0.001
+
+def has_input(seconds):
+ try:
+  from select import POLLIN, poll
+ except ImportError:
+  return pipe_has_input(seconds)
+ waiting = poll()
+ waiting.register(0, POLLIN)
+ return bool(waiting.poll(seconds * 1000))
+
+def pipe_has_input(seconds):
+ from _winapi import PeekNamedPipe
+ from msvcrt import get_osfhandle
+ from time import monotonic, sleep
+ end = monotonic() + seconds
+ try:
+  pipe = get_osfhandle(0)
+  while not PeekNamedPipe(pipe)[0]:
+   if monotonic() >= end:
+    return False
+   sleep(POLL_SECONDS)
+ except BrokenPipeError:
+  return True
+ except OSError:
+  return False
+ return True
+""",
     "stdio.call_log": r"""
 import os
 import sys
@@ -11105,7 +11092,7 @@ def run(tables, file, handover):
  folder = own_folder(file)
  open_standard_files()
  try:
-  plan = Plan(tables)
+  plan = Plan(tables, handover.digest)
   face = handover.face
   is_plain = not face or face in plan.servers
   if face is None or not is_plain or os.environ.get(LOG_DIRECTORY):
@@ -11923,8 +11910,8 @@ import os
 import signal
 from ..clients.profiles import narrowed, profile_names
 from ..launch.approval import NotApproved, signer_of
-from ..plan.digest import DIGEST, LEAST_DIGITS, for_entry, is_digest
 from ..plan.face import UnknownServer, served
+from ..start.digest import DIGEST, LEAST_DIGITS, for_entry, is_digest
 from ..start.handover import ENDING, LOG_DIRECTORY, LOG_LEVEL
 from ..stdio.log_file import is_debug, open_log_at, path_in
 from ..stdio.standard import print_error
@@ -12539,7 +12526,22 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_4c558587", RUNTIME, globals())
+RUNTIME_END = sys._getframe().f_lineno - 1
+LATE = set()
+
+
+def run_late(name):
+    # A module of start that not every start needs before its first answer, as code of this file. By
+    # exec alone: the first compile() of a process takes 0.8 ms.
+    if name not in LATE:
+        LATE.add(name)
+        exec(RUNTIME[name], globals())
+
+
+def embed_runtime():
+    run_late("start.embedded")
+    embed("_mcpagg_f012d2de", RUNTIME, globals(), RUNTIME_END)
+
 
 PLAN = {
     "name": "http",
@@ -12557,10 +12559,12 @@ PLAN = {
 
 async def app(scope, receive, send):
     """The ASGI application, for `uvicorn server:app` and its like."""
-    from _mcpagg_4c558587.http.app import serve_asgi
+    from _mcpagg_f012d2de.http.app import serve_asgi
 
     await serve_asgi(PLAN, __file__, scope, receive, send)
 
 
 if __name__ == "__main__":
-    main(PLAN, __file__)
+    main(PLAN, __file__, embed_runtime)
+else:
+    embed_runtime()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.messages.jsontext import obj, parse
 from mcpagg_runtime.messages.protocol import SERVER_KEY, SKILLS_EXTENSION
-from mcpagg_runtime.plan.digest import data_digest
+from mcpagg_runtime.start.digest import data_digest
 from mcpagg_runtime.start.greeting import LEGACY_VERSIONS, version_of
 from mcpagg_runtime.start.values import quote
 

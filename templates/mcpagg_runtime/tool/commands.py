@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.clients.profiles import narrowed, profile_names
 from mcpagg_runtime.launch.approval import NotApproved, signer_of
-from mcpagg_runtime.plan.digest import DIGEST, LEAST_DIGITS, for_entry, is_digest
 from mcpagg_runtime.plan.face import UnknownServer, served
+from mcpagg_runtime.start.digest import DIGEST, LEAST_DIGITS, for_entry, is_digest
 from mcpagg_runtime.start.handover import ENDING, LOG_DIRECTORY, LOG_LEVEL
 from mcpagg_runtime.stdio.log_file import is_debug, open_log_at, path_in
 from mcpagg_runtime.stdio.standard import print_error

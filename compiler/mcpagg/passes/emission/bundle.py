@@ -1,4 +1,4 @@
-"""The runtime in an emitted file: what answers first is code, all other modules are texts.
+"""The runtime in an emitted file: what every start needs is code, all other modules are texts.
 
 A text is what `stripping` leaves of a module; Python's import system compiles it when it is first
 imported (`start/embedded.py`). The file has what can be reached by imports from where it is
@@ -29,6 +29,8 @@ EXTENDED = {
 }
 """{module of the core: the one that extends it, and is imported in its place where it is there}."""
 TEMPLATE = "server.py.j2"
+MAIN = f"{START}.main"
+"""What every start runs: it is code of the file, with all that it imports at its top."""
 # The imports of one module of the runtime by another, within a function or at the top.
 _OWN = re.compile(rf"^( *)from {PACKAGE}\.(\w+\.\w+) import (?:\([^)]*\)|[^\n(]*)\n", re.MULTILINE)
 _QUOTES = '"""'
@@ -59,17 +61,30 @@ def bundle(without: Collection[str] = ()) -> Bundle:
         raise BundleError(f"no module to leave out: {', '.join(sorted(unknown))}")
     modules = {name: _extended(name, text, without) for name, text in modules.items()}
     reached = _reached(modules, without)
+    at_once = _at_once(modules)
     code = "\n".join(
-        f"# {name.replace('.', '/')}.py\n{_OWN.sub(_within_functions, text)}"
-        for name, text in modules.items()
-        if _folder(name) == START
+        f"# {name.replace('.', '/')}.py\n{_in_one_namespace(modules[name], at_once)}"
+        for name in modules
+        if name in at_once
     )
     texts = {
-        name: _embedded(name, text)
+        name: _text(name, text, at_once)
         for name, text in modules.items()
-        if name in reached and _folder(name) != START
+        if name in reached and name not in at_once
     }
     return Bundle(code, texts)
+
+
+def _at_once(modules: Mapping[str, str]) -> set[str]:
+    """Return the modules that every start needs."""
+    found: set[str] = set()
+    todo = [MAIN]
+    while todo:
+        name = todo.pop()
+        if name not in found and name in modules:
+            found.add(name)
+            todo += [needed for at_top, needed in _imports(modules[name]) if at_top]
+    return found
 
 
 def _reached(modules: Mapping[str, str], without: Collection[str]) -> set[str]:
@@ -147,17 +162,33 @@ def _imports(text: str) -> Iterator[tuple[bool, str]]:
         yield not match[1], match[2]
 
 
-def _within_functions(match: re.Match[str]) -> str:
-    return match[0] if match[1] else ""
+def _in_one_namespace(text: str, at_once: Collection[str]) -> str:
+    """Return the text of a module of `start`, which all share the names of the file.
+
+    What stands there already needs no import; other modules of it are run when they are asked for.
+    """
+
+    def run(match: re.Match[str]) -> str:
+        indent, name = match.groups()
+        if name in at_once:
+            return ""
+        return f'{indent}run_late("{name}")\n' if _folder(name) == START else match[0]
+
+    return _OWN.sub(run, text)
 
 
-def _embedded(name: str, text: str) -> str:
-    """Return the text of a module with relative imports: the package has another name there.
+def _text(name: str, text: str, at_once: Collection[str]) -> str:
+    """Return the text of a module, as the table has it.
+
+    Others than those of `start` have relative imports: the package has another name there.
 
     Raises:
         BundleError: it does not fit a raw string, or mentions the package otherwise.
     """
-    text = _OWN.sub(lambda match: match[0].replace(f"from {PACKAGE}.", "from ..", 1), text)
+    if _folder(name) == START:
+        text = _in_one_namespace(text, at_once)
+    else:
+        text = _OWN.sub(lambda match: match[0].replace(f"from {PACKAGE}.", "from ..", 1), text)
     for forbidden in (_QUOTES, PACKAGE):
         if forbidden in text:
             raise BundleError(f"{name}: holds {forbidden}")

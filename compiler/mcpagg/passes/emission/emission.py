@@ -39,7 +39,7 @@ from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg_runtime.launch.needs import uses
 from mcpagg_runtime.lists.catalogue import KINDS, SKILLS, TOOLS, Kind, wraps_output
 from mcpagg_runtime.messages.protocol import MODERN_VERSION
-from mcpagg_runtime.plan.digest import data_digest
+from mcpagg_runtime.start.digest import data_digest
 
 APPROVED = "\nAPPROVAL = "
 """Stands in a text that has an approval."""
