@@ -47,7 +47,7 @@ WAYS = {
     "compiler.command.cli": "asks who watches",
     "compiler.command.console": "asks who watches",
     "compiler.command.arguments": "help and usage, through say and show",
-    "runtime.tool.commands.argument_parser": "help and usage; it quotes what the caller typed",
+    "runtime.tool.commands.CommandLine.parser": "help and usage; it quotes what the caller typed",
     "compiler.command.login._Redirect.open_browser": "a URL that `refuse_unsafe` let pass",
     "compiler.command.login._Redirect._serve": "a page that has no text of anybody's",
     # Logs and documents for programs.
@@ -85,7 +85,7 @@ COMPLAINING = {
     "runtime.stdio.log_file",
     "runtime.tool.calling",
     "runtime.tool.commands",
-    "runtime.tool.prefetch",
+    "runtime.frozen.prefetch",
     "runtime.tool.printing",
     "compiler.__main__",
 }

@@ -31,7 +31,7 @@ from mcpagg.passes.environment.faces import Face, face_of, original, source_for
 from mcpagg.problems import CompileError
 from mcpagg.spec import ServerSpec
 from mcpagg_runtime.launch.variables import CONFIG_FOLDER, MissingVariable, resolve
-from mcpagg_runtime.plan.digest import DIGEST
+from mcpagg_runtime.start.digest import DIGEST
 
 
 @dataclass(slots=True)

@@ -31,6 +31,7 @@ from mcpagg_runtime.frozen.table import (
     PypiTree,
     read_frozen,
 )
+from mcpagg_runtime.messages.jsontext import parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from mcpagg_runtime.frozen.table import Frozen
     from mcpagg_runtime.launch.launch import Launch
+    from mcpagg_runtime.plan.plan import Plan
 
     Tree = Union[NpmTree, PypiTree]
 
@@ -254,6 +256,12 @@ class FrozenServers:
             return self._cache().bytecode(digest)
         except (FrozenError, OSError):
             return os.path.join(os.devnull, "bytecode")
+
+
+def frozen_table(plan: Plan) -> dict[str, list[str]]:
+    """Return the table FROZEN of a file: {server: rows}."""
+    table: dict[str, list[str]] = parse(plan.tables["frozen"])
+    return table
 
 
 def described(frozen: Frozen) -> str:

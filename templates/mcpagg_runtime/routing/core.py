@@ -152,16 +152,6 @@ class Core:
         child.lifecycle.want(client)
         return self.taken()
 
-    def child_installing(self, child: Child, what: str) -> list[Action]:
-        """What a child starts is still being installed; `what` completes "Server 'x' …"."""
-        child.installing(what)
-        return self.taken()
-
-    def child_installed(self, child: Child) -> list[Action]:
-        """What a child starts is installed: its process comes next."""
-        child.lifecycle.installed()
-        return self.taken()
-
     def child_up(self, child: Child, masks: Mapping[str, str] = {}) -> list[Action]:
         """A child's process runs; `masks` {name: value} are variables that clients never see."""
         if child.era == MODERN:

@@ -26,6 +26,8 @@ class Handover:
         self.face: str | None = None
         """The server that is served as itself, "" for the whole proxy; None if the command line
         says anything else."""
+        self.digest = ""
+        """That of the tables, "" if the command line names none."""
         self.initialize_line = b""
         """The client's `initialize`, b"" if it sent none."""
         self.initialized = False
