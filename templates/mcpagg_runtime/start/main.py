@@ -25,6 +25,7 @@ from mcpagg_runtime.start.handover import (
     ABOVE,
     ENDING,
     HEAD_START_SECONDS,
+    HEAD_STARTS,
     INTERRUPT,
     Handover,
 )
@@ -88,6 +89,8 @@ class StaticAnswers:
         self.lists, _ = scan(tables["lists"], 0)
         self.spelling = spelling_for(self.options["names"], None)
         self.capable = False
+        self.head_starts = 0
+        """How often servers that are to be started have waited for the client."""
 
     def can_serve(self) -> bool:
         """Whether all variables that servers need are set, and no server has started us."""
@@ -116,7 +119,8 @@ class StaticAnswers:
         if handover.initialized and self.options["start"] == "eager":
             from mcpagg_runtime.start.waiting import has_input  # behind the first answers
 
-            if not has_input(HEAD_START_SECONDS):
+            self.head_starts += 1
+            if self.head_starts > HEAD_STARTS or not has_input(HEAD_START_SECONDS):
                 return None
         data = read(0, LONG)
         handover.unprocessed += data
