@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.launch.launch import Launch
 from mcpagg_runtime.launch.platforms import command_line, find_program
-from mcpagg_runtime.processes.spawning import KILL, lead_group, start_options
+from mcpagg_runtime.processes.spawning import KILL, group_of, start_options
 
 if TYPE_CHECKING:
     from mcpagg_runtime.processes.spawning import Group
@@ -56,7 +56,7 @@ class Tool:
             Unresolved: it fails, or takes too long.
         """
         try:
-            done = _run([self._path, *args], folder, self._env)
+            done = _run([self._path, *args], folder, self._env, SECONDS)
         except (OSError, ValueError) as problem:
             raise Unresolved(f"{self._name} cannot be run: {problem}") from None
         except subprocess.TimeoutExpired:
@@ -77,7 +77,7 @@ class Tool:
 
 
 def _run(
-    command: list[str], folder: Path, env: Mapping[str, str]
+    command: list[str], folder: Path, env: Mapping[str, str], seconds: float
 ) -> subprocess.CompletedProcess[bytes]:
     """Run a tool to its end, and end with it, or with its time, what it has started."""
     with subprocess.Popen(  # noqa: S603 - a tool that the server's command names
@@ -89,10 +89,10 @@ def _run(
         stderr=subprocess.PIPE,
         **start_options(),
     ) as popen:
-        group = lead_group(popen.pid)
+        group = group_of(popen)
         _running.add(group)
         try:
-            output, errors = popen.communicate(timeout=SECONDS)
+            output, errors = popen.communicate(timeout=seconds)
         finally:
             group.signal(KILL)
             _running.discard(group)
