@@ -60,11 +60,13 @@ def versions(file: Path) -> list[str]:
     return [" ".join(line.split(" ")[:2]) for line in read_contents(file).frozen["toy"][1:]]
 
 
+def which(name: str) -> str:
+    return shutil.which(name) or name
+
+
 def said(file: Path) -> str:
     """Return what the server of a proxy answers."""
-    with Wire(
-        [shutil.which("python3") or "python3", "-I", str(file)], env=dict(os.environ)
-    ) as wire:
+    with Wire([which("python3"), "-I", str(file)], env=dict(os.environ)) as wire:
         initialize(wire)
         return text(call(wire, "toy:t"))
 
@@ -245,6 +247,54 @@ def test_no_older_version_is_frozen_because_the_newest_would_have_to_be_built(
     both.pypi.publish("new-dep", "2", {})
     file = frozen(tmp_path, {"command": "uvx", "args": ["--with", "new-dep==2", "toy-server"]})
     assert "toy-server 1.0.0" in versions(file)
+
+
+LAUNCHERS = (
+    "npx -y -p toy-server toy-server own",
+    "npm exec -y -- toy-server own",
+    "bunx toy-server own",
+    "pnpm dlx toy-server own",
+    "yarn dlx -q toy-server own",
+    "uv tool run toy-server own",
+    "uv run --no-project --with toy-server toy-server own",
+    "pipx run toy-server own",
+)
+
+
+@needs_npm
+def test_servers_of_all_launchers_are_frozen_and_started_without_them(
+    tmp_path: Path, both: Registries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = tmp_path / "others"
+    others.mkdir()
+    for name in ("bunx", "npx", "pipx", "pnpm", "yarn"):
+        (others / name).write_text("#!/bin/sh\nexit 1\n")
+        (others / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{others}:{os.environ['PATH']}")
+    config, file = tmp_path / "mcp.json", tmp_path / "server.py"
+    lines = [line.split() for line in LAUNCHERS]
+    servers = {f"s{i}": {"command": line[0], "args": line[1:]} for i, line in enumerate(lines)}
+    config.write_text(json.dumps({"mcpServers": servers}))
+    assert main([str(config), "-o", str(file), "--freeze", "--strict"]) == 0
+    with Wire([which("python3"), "-I", str(file)], env=dict(os.environ)) as wire:
+        initialize(wire)
+        assert {text(call(wire, f"{name}:t")) for name in servers} == {f"{GOOD} own"}
+
+
+@needs_npm
+def test_what_npx_would_take_from_a_project_is_not_frozen_from_the_registry(
+    tmp_path: Path, both: Registries, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "project/below"
+    (folder.parent / "node_modules/toy-server").mkdir(parents=True)
+    folder.mkdir()
+    entry = {**ENTRIES["npm"], "cwd": str(folder)}
+    config = tmp_path / "mcp.json"
+    config.write_text(json.dumps({"mcpServers": {"toy": entry}}))
+    assert main([str(config), "--freeze", "--strict", "-o", str(tmp_path / "server.py")]) == 2
+    assert "it is run in a project that has toy-server" in capsys.readouterr().err
+    (folder / "package.json").write_text("{}")  # where npx looks no further up
+    assert "toy-server 1.0.0" in versions(frozen(tmp_path, entry))
 
 
 def test_what_cannot_be_frozen_is_said_and_strict_refuses(

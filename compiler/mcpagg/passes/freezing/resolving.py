@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -161,6 +161,7 @@ def _resolved(request: Request, launch: Launch, scripts: Collection[str]) -> tup
         case ImageRequest():
             return in_folder(lambda folder: resolve_image(request, launch, folder)), ""
         case NpmRequest():
+            _check_modules(request, launch)
             npm = Tool("npm", launch, NPM_NEEDED)
             tree = in_folder(lambda folder: resolve_npm(request, npm, folder, scripts))
             return tree, left_out(tree)
@@ -178,11 +179,30 @@ def in_folder(work: Callable[[Path], T]) -> T:
 
 def _check_project(request: PypiRequest, launch: Launch) -> None:
     """Refuse `uv run` in a project: it would run in the environment of that."""
+    if request.project and any((place / "pyproject.toml").exists() for place in _around(launch)):
+        raise NotFreezable(
+            "is run by `uv run` in a project, with the packages of that",
+            "write --no-project if it needs none of them",
+        )
+
+
+def _check_modules(request: NpmRequest, launch: Launch) -> None:
+    """Refuse npx in a project that has the package, or the program: it would start that."""
+    names = [name for name, _ in request.packages]
+    program = request.program or names[0]
+    for modules in (place / "node_modules" for place in _around(launch) if request.project):
+        if (modules / ".bin" / program).exists() or any(
+            (modules / name).exists() for name in names
+        ):
+            raise NotFreezable(
+                f"is run in a project that has {program} in {modules}, and starts that",
+                "start it by node and the path of its script, or in another folder",
+            )
+        if modules.exists() or modules.with_name("package.json").exists():
+            return
+
+
+def _around(launch: Launch) -> Iterator[Path]:
+    """Yield the folder of a server, and those that it is in."""
     folder = Path(launch.cwd or os.curdir).resolve()
-    if request.project:
-        for place in (folder, *folder.parents):
-            if (place / "pyproject.toml").exists():
-                raise NotFreezable(
-                    "is run by `uv run` in a project, with the packages of that",
-                    "write --no-project if it needs none of them",
-                )
+    yield from (folder, *folder.parents)
