@@ -35,6 +35,9 @@ Answer = tuple[str, bytes]
 """The type of its content, and that."""
 
 
+REPOSITORY = "github.com/owner/repo"
+
+
 class Registry:
     """A server of files by their paths; what is asked for is written down."""
 
@@ -43,6 +46,10 @@ class Registry:
         """The paths that were asked for."""
         self.is_off = False
         """Whether every request is refused."""
+        self.broken = ""
+        """The beginning of paths that are answered by an error of the registry."""
+        self.authorized: list[str] = []
+        """The paths that were asked for with credentials."""
         self.held = ""
         """A path whose answer waits until `release`."""
         self.asked_for_held = threading.Event()
@@ -53,12 +60,18 @@ class Registry:
             def do_GET(self) -> None:
                 path = unquote(self.path)
                 registry.requests.append(path)
+                if self.headers.get("Authorization"):
+                    registry.authorized.append(path)
                 if path == registry.held:
                     registry.asked_for_held.set()
                     registry.release.wait(TIMEOUT)
-                found = None if registry.is_off else registry.answer(path)
+                is_off = registry.is_off or (registry.broken and path.startswith(registry.broken))
+                found = None if is_off else registry.answer(path)
                 kind, content = found or (JSON, b"{}")
-                self.send_response(503 if registry.is_off else 404 if found is None else 200)
+                self._send(503 if is_off else 404 if found is None else 200, kind, content)
+
+            def _send(self, status: int, kind: str, content: bytes) -> None:
+                self.send_response(status)
                 self.send_header("Content-Type", kind)
                 self.send_header("Content-Length", str(len(content)))
                 self.end_headers()
@@ -93,6 +106,8 @@ class NpmRegistry(Registry):
     def __init__(self) -> None:
         self._manifests: dict[str, dict[str, dict[str, Any]]] = {}
         self._archives: dict[str, bytes] = {}
+        self.attestations: dict[str, dict[str, Any]] = {}
+        """{name@version: its attestations}; as long as there are none, nobody is asked for any."""
         super().__init__()
 
     def publish(self, name: str, version: str, files: Mapping[str, str], **manifest: Any) -> None:
@@ -115,9 +130,31 @@ class NpmRegistry(Registry):
         """Return what a lock says of the bytes of a version."""
         return str(self._manifests[name][version]["dist"]["integrity"])
 
+    def attest(self, name: str, version: str, repository: str = REPOSITORY) -> None:
+        """Say that a version was built by a repository."""
+        digest = base64.b64decode(self.integrity(name, version)[len("sha512-") :]).hex()
+        workflow = {"workflow": {"repository": f"https://{repository}", "path": ".github/r.yml"}}
+        statement = _statement(
+            "sha512", digest, {"buildDefinition": {"externalParameters": workflow}}
+        )
+        self.attestations[f"{name}@{version}"] = {
+            "attestations": [
+                {"predicateType": "https://github.com/npm/attestation/publish", "bundle": {}},
+                {
+                    "predicateType": "https://slsa.dev/provenance/v1",
+                    "bundle": {"dsseEnvelope": {"payload": statement}},
+                },
+            ]
+        }
+
     def answer(self, path: str) -> Answer | None:
         if path in self._archives:
             return BYTES, self._archives[path]
+        if path == "/-/npm/v1/keys" and self.attestations:
+            return JSON, json.dumps({"keys": [{"keyid": "SHA256:x"}]}).encode()
+        attested = self.attestations.get(path.removeprefix("/-/npm/v1/attestations/"))
+        if attested:
+            return JSON, json.dumps(attested).encode()
         name = path.strip("/")
         versions = self._manifests.get(name)
         if versions is None:
@@ -132,6 +169,8 @@ class PypiIndex(Registry):
 
     def __init__(self) -> None:
         self._wheels: dict[str, bytes] = {}
+        self.attestations: dict[str, dict[str, Any]] = {}
+        """{name of a wheel: its provenance}; with any, answers are in JSON."""
         super().__init__()
         self.simple = f"{self.url}/simple"
 
@@ -160,16 +199,59 @@ class PypiIndex(Registry):
         wheel = self._wheels[f"/files/{name.replace('-', '_')}-{version}-{tag}.whl"]
         return hashlib.sha256(wheel).hexdigest()
 
+    def attest(self, name: str, version: str, repository: str = REPOSITORY) -> None:
+        """Say that the wheels of a version were built by a repository."""
+        publisher = {"kind": "GitHub", "repository": repository.partition("/")[2]}
+        start = f"/files/{name.replace('-', '_')}-{version}-"
+        for path, wheel in self._wheels.items():
+            if path.startswith(start):
+                statement = _statement("sha256", hashlib.sha256(wheel).hexdigest(), {})
+                bundle = {
+                    "publisher": {**publisher, "workflow": "r.yml"},
+                    "attestations": [{"version": 1, "envelope": {"statement": statement}}],
+                }
+                self.attestations[path[7:]] = {"version": 1, "attestation_bundles": [bundle]}
+
+    def _project(self, name: str) -> Answer | None:
+        """Return what there is of a package, in JSON (PEP 691, PEP 740)."""
+        files = [
+            {
+                "filename": place[7:],
+                "url": f"{self.url}{place}",
+                "hashes": {"sha256": hashlib.sha256(wheel).hexdigest()},
+                "provenance": (
+                    f"{self.url}/integrity/{place[7:]}" if place[7:] in self.attestations else None
+                ),
+            }
+            for place, wheel in self._wheels.items()
+            if place.startswith(f"/files/{name}-")
+        ]
+        versions = sorted({str(file["filename"]).split("-")[1] for file in files})
+        document = {"meta": {"api-version": "1.3"}, "name": name.replace("_", "-"), "files": files}
+        content = json.dumps({**document, "versions": versions}).encode()
+        return ("application/vnd.pypi.simple.v1+json", content) if files else None
+
     def answer(self, path: str) -> Answer | None:
         if path in self._wheels:
             return BYTES, self._wheels[path]
+        attested = self.attestations.get(path.removeprefix("/integrity/"))
+        if attested:
+            return JSON, json.dumps(attested).encode()
         name = path.removeprefix("/simple/").strip("/").replace("-", "_")
+        if self.attestations:
+            return self._project(name)
         links = [
             f'<a href="{place}#sha256={hashlib.sha256(wheel).hexdigest()}">{place[7:]}</a><br>'
             for place, wheel in self._wheels.items()
             if place.startswith(f"/files/{name}-")
         ]
         return (HTML, f"<!DOCTYPE html><body>{''.join(links)}</body>".encode()) if links else None
+
+
+def _statement(algorithm: str, digest: str, predicate: Mapping[str, Any]) -> str:
+    """Return a statement of in-toto about an archive, in base64."""
+    statement = {"subject": [{"digest": {algorithm: digest}}], "predicate": predicate}
+    return base64.b64encode(json.dumps(statement).encode()).decode()
 
 
 def _tar(files: Mapping[str, str]) -> bytes:

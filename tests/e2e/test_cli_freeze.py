@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from proxies import posix
-from registries import BAD, GOOD, NODE_SERVER, Registries, registries
+from registries import BAD, GOOD, NODE_SERVER, REPOSITORY, Registries, registries
 from wire import Wire, call, initialize, text
 
 from mcpagg.command.cli import main
@@ -261,3 +261,56 @@ def test_what_is_installed_is_frozen_with_the_values_of_its_entry(
     assert "tok-5f3d9a7b2c" not in (tmp_path / "toys.py").read_text()
     assert main([".mcp.json", "--uninstall", "--yes"]) == 0
     assert config.read_text() == before
+
+
+# What registries say of packages: who has built them
+
+
+def builders(file: Path) -> list[str]:
+    """Return the last field of each line of the server."""
+    return [line.split(" ")[-1] for line in read_contents(file).frozen["toy"][1:]]
+
+
+def changes(out: str) -> list[list[str]]:
+    return [[change["class"], change["what"]] for change in json.loads(out)["changes"]]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_newer_version_that_nobody_has_attested_is_named(
+    tmp_path: Path,
+    both: Registries,
+    kind: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    registry: Any = both.npm if kind == "npm" else both.pypi
+    registry.attest("deep-dep", "1.0.0")
+    file = frozen(tmp_path, ENTRIES[kind])
+    assert builders(file) == [f"from={REPOSITORY}", "from=none", "from=none"]
+    assert said(file) == f"{GOOD} own"
+    first = file.read_bytes()
+    file.unlink()
+    use_machine(both, monkeypatch, "second")
+    frozen(tmp_path, ENTRIES[kind])
+    assert file.read_bytes() == first
+
+    both.publish("deep-dep", "1.0.1", GOOD)
+    capsys.readouterr()
+    assert main(["--check", "-o", str(file), "--report", "json"]) == 0
+    lost = f"deep-dep 1.0.1: was built by {REPOSITORY}, now by nobody who says so"
+    found = changes(capsys.readouterr().out)
+    assert found == [["provenance", f"!{lost}"], ["packages", MOVED]]
+    assert main(["--check", "-o", str(file), "--fail-on", "provenance"]) == 1
+    assert lost in capsys.readouterr().out
+    assert file.read_bytes() == first
+
+    assert main(["--refresh", "toy", "-o", str(file)]) == 0
+    out = capsys.readouterr()
+    assert f"server 'toy': {lost}" in out.err
+    assert "toy 1: provenance, packages" in out.out
+    assert builders(file) == ["from=none", "from=none", "from=none"]
+
+    registry.attest("deep-dep", "1.0.1")
+    registry.broken = "/-/npm/v1/attestations/" if kind == "npm" else "/integrity/"
+    assert main(["--refresh", "toy", "-o", str(file)]) == 0
+    assert "server 'toy': who has built " in capsys.readouterr().err

@@ -28,7 +28,7 @@ APART = ("server", "package", "proxy")
 GOOD, BAD, ODD, PLAIN = "good", "bad", "odd", "plain"
 """How grave a change looks at first sight."""
 _TONES = {
-    **dict.fromkeys(("hidden", "schema-breaking", "removed", "registry"), BAD),
+    **dict.fromkeys(("hidden", "schema-breaking", "removed", "registry", "provenance"), BAD),
     **dict.fromkeys(("launch", "file", "failed", "runtime"), ODD),
     "added": GOOD,
 }

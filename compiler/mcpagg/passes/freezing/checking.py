@@ -1,7 +1,7 @@
 """What the registries offer now of what FILE has frozen, for `--check`.
 
-Two things are asked: what resolving now would give; and whether the registry still has, with the
-same bytes, each package that FILE lists.
+Two things are asked: what resolving now would give, and who has built what is new of it; and
+whether the registry still has, with the same bytes, each package that FILE lists.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from mcpagg.passes.freezing.npm import NEEDED as NPM_NEEDED
 from mcpagg.passes.freezing.npm import archives
 from mcpagg.passes.freezing.pypi import NEEDED as UV_NEEDED
 from mcpagg.passes.freezing.pypi import locked
-from mcpagg.passes.freezing.resolving import in_folder, resolve, side_by_side
+from mcpagg.passes.freezing.resolving import ask_builders, in_folder, resolve, side_by_side
 from mcpagg.passes.freezing.running import Tool, Unresolved
-from mcpagg.passes.freezing.trees import Version, hashes_of
+from mcpagg.passes.freezing.trees import Version, hashes_of, oldest_python, pins
 from mcpagg.problems import Problem
 from mcpagg.spec import ProxySpec
 from mcpagg_runtime.frozen.table import NpmTree, PypiTree, read_frozen
@@ -88,6 +88,7 @@ def _offered(job: Job, request: Request, launch: Launch, rows: Sequence[str]) ->
             raise
     if not isinstance(before, NpmTree | PypiTree):
         return Offered(tuple(now.rows()))
+    ask_builders(now, {*hashes_of(now)} - {*hashes_of(before)}, launch)
     old, new = hashes_of(before), hashes_of(now) if fault is None else {}
     there = in_folder(lambda folder: _there(before, {*old} - {*new}, launch, folder))
     offered = compared(old, {**new, **there})
@@ -123,13 +124,7 @@ def _there(
         npm = Tool("npm", launch, NPM_NEEDED)
         return archives([one for one in versions if one in registered], npm, folder)
     uv = Tool("uv", launch, UV_NEEDED)
-    lines = {
-        (one.name, one.version): f"{one.name}=={one.version}"
-        + (f" ; {one.marker}" if one.marker else "")
-        for one in tree.packages
-        if (one.name, one.version) in versions
-    }
-    oldest = int(re.findall(r"3\.(\d+)", tree.python)[0])
+    lines, oldest = pins(tree, versions), oldest_python(tree)
     there = dict.fromkeys(lines, frozenset[str]())
     while lines:
         try:
