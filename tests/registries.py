@@ -78,6 +78,14 @@ class Registry:
                 with suppress(OSError):  # who asked is gone
                     self.wfile.write(content)
 
+            def do_POST(self) -> None:
+                content = self.rfile.read(int(self.headers["Content-Length"]))
+                if self.headers.get("Content-Encoding") == "gzip":
+                    content = gzip.decompress(content)
+                registry.requests.append(self.path)
+                found = None if registry.is_off else registry.report(json.loads(content))
+                self._send(404 if found is None else 200, JSON, json.dumps(found).encode())
+
             def do_HEAD(self) -> None:
                 self.send_response(405)
                 self.end_headers()
@@ -92,6 +100,10 @@ class Registry:
     def answer(self, path: str) -> Answer | None:
         """Return what there is at a path, None for nothing."""
         raise NotImplementedError
+
+    def report(self, asked: Any) -> Any:
+        """Return the advisories of what is asked for, None for none of anything."""
+        return None
 
     def close(self) -> None:
         """Serve no more."""
@@ -108,6 +120,8 @@ class NpmRegistry(Registry):
         self._archives: dict[str, bytes] = {}
         self.attestations: dict[str, dict[str, Any]] = {}
         """{name@version: its attestations}; as long as there are none, nobody is asked for any."""
+        self.advisories: dict[str, list[dict[str, Any]]] | None = None
+        """{name: what is published of it}, None for a registry without advisories."""
         super().__init__()
 
     def publish(self, name: str, version: str, files: Mapping[str, str], **manifest: Any) -> None:
@@ -146,6 +160,10 @@ class NpmRegistry(Registry):
                 },
             ]
         }
+
+    def report(self, asked: Any) -> Any:
+        known = self.advisories
+        return known and {name: known[name] for name in asked if name in known}
 
     def answer(self, path: str) -> Answer | None:
         if path in self._archives:
@@ -246,6 +264,24 @@ class PypiIndex(Registry):
             if place.startswith(f"/files/{name}-")
         ]
         return (HTML, f"<!DOCTYPE html><body>{''.join(links)}</body>".encode()) if links else None
+
+
+class Osv(Registry):
+    """A service of advisories, as uv asks it: https://google.github.io/osv.dev/api."""
+
+    def __init__(self) -> None:
+        self.advisories: dict[str, dict[str, Any]] = {}
+        """{name of a package: an advisory in the format of OSV}."""
+        super().__init__()
+
+    def report(self, asked: Any) -> Any:
+        found = [self.advisories.get(query["package"]["name"]) for query in asked["queries"]]
+        vulns = [[{"id": one["id"], "modified": one["modified"]}] if one else [] for one in found]
+        return {"results": [{"vulns": one} for one in vulns]}
+
+    def answer(self, path: str) -> Answer | None:
+        known = {f"/v1/vulns/{one['id']}": one for one in self.advisories.values()}
+        return (JSON, json.dumps(known[path]).encode()) if path in known else None
 
 
 def _statement(algorithm: str, digest: str, predicate: Mapping[str, Any]) -> str:
@@ -395,6 +431,9 @@ class Registries:
             "PIP_INDEX_URL": self.pypi.simple,
             "PIP_CONFIG_FILE": os.devnull,
             "PIP_CACHE_DIR": str(own / "pip"),
+            # Nothing else is reached: uv has a service of its own for advisories.
+            "HTTPS_PROXY": "http://127.0.0.1:1",
+            "https_proxy": "http://127.0.0.1:1",
             "NO_PROXY": "127.0.0.1",
             "no_proxy": "127.0.0.1",
         }

@@ -14,6 +14,7 @@ from compilations import compilation, tool
 from mcpagg.command.invocation import parse
 from mcpagg.options import Options
 from mcpagg.passes.emission.recorded import read_contents
+from mcpagg.passes.freezing.advisories import Advisory
 from mcpagg.passes.freezing.checking import Offered, compared
 from mcpagg.passes.freezing.commands import ImageRequest
 from mcpagg.passes.freezing.images import resolve_image
@@ -102,10 +103,12 @@ def test_what_is_offered_is_told_by_package() -> None:
         (*moved("dep 1.0.0", "dep 1.1.0"), f"x 1.0.0 {HASH}"),
         frozenset({("dep", "1.0.0")}),
         frozenset({("top", "1.0.0")}),
+        (Advisory("dep", "1.0.0", "high", "Reads files", "GHSA-x", "affects <1.0.1"),),
     )
     assert [(change.class_, change.what) for change in offered_changes("a", NPM, offered)] == [
         ("registry", "!top 1.0.0: same version, other bytes"),
         ("registry", "!dep 1.0.0: gone from the registry"),
+        ("advisories", "!dep 1.0.0: high: Reads files (GHSA-x); affects <1.0.1"),
         ("packages", "~dep 1.0.0 → 1.1.0"),
         ("packages", "+x 1.0.0"),
     ]

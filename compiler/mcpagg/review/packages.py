@@ -18,6 +18,8 @@ def offered_changes(server: str, rows: Sequence[str], offered: Offered) -> Itera
         yield _spoilt(server, name, version, "same version, other bytes")
     for name, version in sorted(offered.gone):
         yield _spoilt(server, name, version, "gone from the registry")
+    for advisory in offered.advisories:
+        yield Change("advisories", server, KIND, advisory.name, what=f"!{advisory}")
     yield from _moves(server, rows, offered.rows)
     yield from _image_moves(server, rows, offered.rows)
 
