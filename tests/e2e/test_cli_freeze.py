@@ -13,11 +13,21 @@ from typing import Any
 
 import pytest
 from proxies import Typed, posix
-from registries import BAD, GOOD, NODE_SERVER, PYTHON_SERVER, Registries, registries
+from registries import (
+    BAD,
+    GOOD,
+    NODE_SERVER,
+    PYTHON_SERVER,
+    REPOSITORY,
+    Osv,
+    Registries,
+    registries,
+)
 from wire import TIMEOUT, Wire, alive, call, initialize, text
 
 from mcpagg.command.cli import main
 from mcpagg.passes.emission.recorded import read_contents
+from mcpagg.passes.freezing.checking import NOT_LEARNT
 from mcpagg_runtime.frozen.pypi import hash_text
 
 pytestmark = posix("paths and programs of these tests are those of POSIX")
@@ -418,3 +428,160 @@ def test_an_interruption_ends_what_looks_up_packages(
         assert wire.wait() == (130 if number == signal.SIGINT else -number)
         assert not any(map(alive, tools))
     assert not [path for path in temporary.iterdir() if path.name.startswith("mcpagg-")]
+
+
+# What registries say of packages: who has built them, and what is wrong with them
+
+
+def builders(file: Path) -> list[str]:
+    """Return the last field of each line of the server."""
+    return [line.split(" ")[-1] for line in read_contents(file).frozen["toy"][1:]]
+
+
+def changes(out: str) -> list[list[str]]:
+    return [[change["class"], change["what"]] for change in json.loads(out)["changes"]]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_newer_version_that_nobody_has_attested_is_named(
+    tmp_path: Path,
+    both: Registries,
+    kind: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    registry: Any = both.npm if kind == "npm" else both.pypi
+    registry.attest("deep-dep", "1.0.0")
+    file = frozen(tmp_path, ENTRIES[kind])
+    assert builders(file) == [f"from={REPOSITORY}", "from=none", "from=none"]
+    assert said(file) == f"{GOOD} own"
+    first = file.read_bytes()
+    file.unlink()
+    use_machine(both, monkeypatch, "second")
+    frozen(tmp_path, ENTRIES[kind])
+    assert file.read_bytes() == first
+
+    both.publish("deep-dep", "1.0.1", GOOD)
+    capsys.readouterr()
+    assert main(["--check", "-o", str(file), "--report", "json"]) == 0
+    lost = f"deep-dep 1.0.1: was built by {REPOSITORY}, now by nobody who says so"
+    found = changes(capsys.readouterr().out)
+    assert found == [["provenance", f"!{lost}"], ["packages", MOVED]]
+    assert main(["--check", "-o", str(file), "--fail-on", "provenance"]) == 1
+    assert lost in capsys.readouterr().out
+    assert file.read_bytes() == first
+
+    assert main(["--refresh", "toy", "-o", str(file)]) == 0
+    out = capsys.readouterr()
+    assert f"server 'toy': {lost}" in out.err
+    assert "toy 1: provenance, packages" in out.out
+    assert builders(file) == ["from=none", "from=none", "from=none"]
+
+    registry.attest("deep-dep", "1.0.1")
+    registry.broken = "/-/npm/v1/attestations/" if kind == "npm" else "/integrity/"
+    assert main(["--refresh", "toy", "-o", str(file)]) == 0
+    assert "server 'toy': who has built " in capsys.readouterr().err
+
+
+NPM_ADVISORY = {
+    "id": 1,
+    "url": "https://github.com/advisories/GHSA-aaaa-bbbb-cccc",
+    "title": "Reads files",
+    "severity": "high",
+    "vulnerable_versions": "<1.0.1",
+    "cwe": [],
+    "cvss": {"score": 0, "vectorString": None},
+}
+OSV_ADVISORY = {
+    "id": "GHSA-aaaa-bbbb-cccc",
+    "modified": "2026-01-01T00:00:00Z",
+    "summary": "Reads files",
+    "affected": [
+        {
+            "package": {"name": "deep-dep", "ecosystem": "PyPI"},
+            "ranges": [{"type": "ECOSYSTEM", "events": [{"introduced": "0"}, {"fixed": "1.0.1"}]}],
+        }
+    ],
+}
+ADVISORIES = {
+    "npm": "!deep-dep 1.0.0: high: Reads files (GHSA-aaaa-bbbb-cccc); affects <1.0.1",
+    "pypi": "!deep-dep 1.0.0: Reads files (GHSA-aaaa-bbbb-cccc); mended in 1.0.1",
+}
+
+
+@pytest.fixture
+def osv() -> Iterator[Osv]:
+    service = Osv()
+    yield service
+    service.close()
+
+
+def use_osv(osv: Osv, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have `uv audit` ask a service of ours: uv has an option for that, and no variable."""
+    folder.mkdir()
+    tools = Path(sys.executable).parent
+    uv, uvx = folder / "uv", folder / "uvx"
+    uv.write_text(
+        f'#!/bin/sh\n[ "$1" = audit ] && set -- "$@" --service-url {osv.url}\n'
+        f'exec {tools / "uv"} "$@"\n'
+    )
+    uvx.write_text(f'#!/bin/sh\nexec {tools / "uvx"} "$@"\n')
+    uv.chmod(0o755)
+    uvx.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_check_names_advisories_of_what_is_frozen(
+    tmp_path: Path,
+    both: Registries,
+    osv: Osv,
+    kind: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    use_osv(osv, tmp_path / "tools", monkeypatch)
+    file = frozen(tmp_path, ENTRIES[kind])
+    both.npm.advisories = {"other-dep": [NPM_ADVISORY]}
+    capsys.readouterr()
+    assert main(["--check", "-o", str(file)]) == 0
+    assert "up to date" in (err := capsys.readouterr().err)
+    assert NOT_LEARNT not in err
+
+    both.npm.advisories = {"deep-dep": [NPM_ADVISORY]}
+    osv.advisories = {"deep-dep": OSV_ADVISORY}
+    assert main(["--check", "-o", str(file), "--report", "json"]) == 0
+    assert changes(capsys.readouterr().out) == [["advisories", ADVISORIES[kind]]]
+    assert main(["--check", "-o", str(file), "--fail-on", "advisories"]) == 1
+    assert ADVISORIES[kind] in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_advisories_to_be_had_a_check_says_so_once_and_passes(
+    tmp_path: Path, both: Registries, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = frozen(tmp_path, ENTRIES[kind])
+    capsys.readouterr()
+    assert main(["--check", "-o", str(file)]) == 0
+    assert capsys.readouterr().err.count(f"{NOT_LEARNT} toy: ") == 1
+    asked = len(both.npm.requests) + len(both.pypi.requests)
+    assert main(["--check", "--offline", "-o", str(file)]) == 0
+    assert NOT_LEARNT not in capsys.readouterr().err
+    assert len(both.npm.requests) + len(both.pypi.requests) == asked
+
+
+def test_a_uv_without_audit_is_not_asked(
+    tmp_path: Path,
+    both: Registries,
+    osv: Osv,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    use_osv(osv, tmp_path / "tools", monkeypatch)
+    uv = tmp_path / "tools" / "uv"
+    uv.write_text(uv.read_text().replace("audit ] && set -- ", "audit ] && shift && set -- old-"))
+    file = frozen(tmp_path, ENTRIES["pypi"])
+    capsys.readouterr()
+    assert main(["--check", "-o", str(file)]) == 0
+    assert "up to date" in (err := capsys.readouterr().err)
+    assert NOT_LEARNT not in err

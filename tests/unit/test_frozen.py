@@ -38,13 +38,14 @@ NPM_ROWS = [
     "@b/linux 1.0.0 sha512-CC== os=linux,!win32 cpu=x64 libc=glibc optional",
     "@b/linux>built 3.0.0 sha512-EE== scripts via-metadata",
     "alias 4.2.3 sha512-DD== name=string-width",
-    "alias>made 1.0.0 sha512-FF== url=https://example.com/made.tgz",
+    "alias>made 1.0.0 sha512-FF== url=https://example.com/made.tgz from=none",
 ]
 HASH = hash_text("ab" * 32)
+MARKER = "python_full_version < '3.11' and sys_platform == 'linux'"
 PYPI_ROWS = [
     "pypi server[all] 1.0 server=server.cli:app.run python>=3.10,<3.15 args=0",
-    f"backport 1.0 {HASH} ; python_full_version < '3.11' and sys_platform == 'linux'",
-    f"built 1.0 {HASH} source ; sys_platform == 'linux'",
+    f"backport 1.0 {HASH} from=github.com/o/r.js ; {MARKER}",
+    f"built 1.0 {HASH} source from=none ; sys_platform == 'linux'",
     f"server 1.0 {HASH},{hash_text('cd' * 32)}",
 ]
 
@@ -104,6 +105,7 @@ def test_lines_are_sorted_whatever_the_order_of_packages() -> None:
         ["npm server 1.0 server/index.js args=0", "dep 1.0 sha512-AA== optional optional"],
         ["npm server 1.0 server/index.js args=0", "dep 1.0 sha1-AA=="],
         ["npm server 1.0 server/index.js args=0", "dep 1.0 sha512-AA== url=file:///etc"],
+        ["npm server 1.0 server/index.js args=0", "dep 1.0 sha512-AA== from=git@h:o/r"],
         *[
             ["npm server 1.0 server/index.js args=0", f"{path} 1.0 sha512-AA=="]
             for path in [*OUTSIDE, "a>.."]
@@ -126,6 +128,8 @@ def test_lines_are_sorted_whatever_the_order_of_packages() -> None:
                 f"dep 1.0 {HASH[1:]}",
                 f"dep 1.0 {HASH} source source",
                 f"dep 1.0 {HASH} scripts",
+                f"dep 1.0 {HASH} from= ; os_name == 'nt'",
+                f"dep 1.0 {HASH} url=https://h.example/x.whl",
             )
         ],
         [f"docker --privileged {DIGEST} args=0"],
@@ -204,7 +208,7 @@ def test_requirements_have_markers_and_all_hashes() -> None:
     tree = read_frozen(PYPI_ROWS)
     assert isinstance(tree, PypiTree)
     assert requirements_of(tree) == (
-        "backport==1.0 ; python_full_version < '3.11' and sys_platform == 'linux' \\\n"
+        f"backport==1.0 ; {MARKER} \\\n"
         f"    --hash=sha256:{'ab' * 32}\n"
         f"built==1.0 ; sys_platform == 'linux' \\\n    --hash=sha256:{'ab' * 32}\n"
         f"server==1.0 \\\n    --hash=sha256:{'ab' * 32} \\\n    --hash=sha256:{'cd' * 32}\n"
@@ -456,6 +460,14 @@ def test_a_tree_has_a_place_by_its_packages_alone(tmp_path: Path) -> None:
     assert cache.place(tree(first)) != place
     other = NpmPackage(["b"], "1", "sha512-C")
     assert cache.place(tree(first, other)) != place
+    # Who has built a package changes nothing of what is installed.
+    attested = NpmPackage(["a"], "1", "sha512-A", builder="github.com/o/r")
+    assert cache.place(tree(attested, second)) == place
+    wheels = PypiPackage("a", "1", [HASH], "os_name == 'nt'")
+    environment = PypiTree("a", "1", "a=a:b", ">=3.9", 0, [wheels])
+    place = cache.place(environment)
+    wheels.builder = "none"
+    assert cache.place(environment) == place
 
 
 def test_leftovers_of_trees_go_when_nobody_is_at_them_however_old_they_are(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ OTHER_MANIFEST = "has another manifest"
 UNGUARDED = (
     "It may hold credentials: on Windows the permissions of its folder decide who can read it"
 )
-OTHER_PACKAGES = "lists other packages than there are now"
+OTHER_PACKAGES = "lists packages of which registries have news"
 REFRESH = "--refresh NAME takes those there are, to be reviewed"
 SUMMARY_WIDTH = 100
 

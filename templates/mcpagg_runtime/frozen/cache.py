@@ -56,10 +56,11 @@ class TreeCache:
     def place(self, tree: NpmTree | PypiTree, more: str = "") -> str:
         """Return the folder of a tree, installed or not.
 
-        What servers are given, and what is started of the tree, has no part in it; `more` is what
-        else the installed tree depends on, "" for nothing.
+        What servers are given, what is started of the tree, and who has built its packages, has no
+        part in it; `more` is what else the installed tree depends on, "" for nothing.
         """
-        facts = [tree.kind, getattr(tree, "python", ""), *tree.rows()[1:], this_platform(), more]
+        lines = sorted(" ".join(package.fields()) for package in tree.packages)
+        facts = [tree.kind, getattr(tree, "python", ""), *lines, this_platform(), more]
         digest = sha256("\n".join(facts).encode("utf-8", "surrogatepass")).hexdigest()
         return os.path.join(self.folder, digest[:KEY_DIGITS])
 

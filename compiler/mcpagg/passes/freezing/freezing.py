@@ -25,6 +25,7 @@ from mcpagg.passes.freezing.commands import (
     read_command,
 )
 from mcpagg.passes.freezing.resolving import resolve_all
+from mcpagg.passes.freezing.trees import other_builders
 from mcpagg.problems import ChildFault, ConfigError, Problem, suggest
 from mcpagg.spec import ProxySpec, ServerSpec
 from mcpagg_runtime.frozen.local import LOADED
@@ -101,6 +102,7 @@ def freeze(
     job.warn(fresh.failures.values())
     rows = {name: _with_args(old[name], asked[name]) for name in asked if name in old} | fresh.rows
     job.warn(_local_code(ready, asked, rows))
+    job.warn(_other_builders(ready, before.frozen, fresh.rows))
     job.warn(_unused_scripts(job, rows))
     return {name: rows[name] for name in spec.rows if name in rows}, fresh.failures.keys()
 
@@ -156,6 +158,14 @@ def _runs_code(rows: Sequence[str]) -> set[str]:
     frozen = read_frozen(rows) if rows else None
     packages = frozen.packages if isinstance(frozen, NpmTree | PypiTree) else []
     return {package.name for package in packages if package.marks & {"scripts", SOURCE}}
+
+
+def _other_builders(ready: ProxySpec, before: Rows, fresh: Rows) -> Iterator[Problem]:
+    """Warn of packages that come in, and were built elsewhere than those of FILE."""
+    for name, rows in fresh.items():
+        if name in before:
+            for found in other_builders(read_frozen(before[name]), read_frozen(rows)):
+                yield Problem(ready.paths[name], f"server '{name}': {found}")
 
 
 def _unused_scripts(job: Job, rows: Rows) -> Iterator[Problem]:

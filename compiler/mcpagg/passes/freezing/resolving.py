@@ -25,13 +25,15 @@ from mcpagg.passes.freezing.images import resolve_image
 from mcpagg.passes.freezing.local import freeze_program, freeze_script
 from mcpagg.passes.freezing.npm import NEEDED as NPM_NEEDED
 from mcpagg.passes.freezing.npm import left_out, resolve_npm
+from mcpagg.passes.freezing.provenance import record_builders, unknown_builders
 from mcpagg.passes.freezing.pypi import NEEDED as UV_NEEDED
 from mcpagg.passes.freezing.pypi import resolve_pypi
 from mcpagg.passes.freezing.running import Tool, Unresolved, end_tools
+from mcpagg.passes.freezing.trees import Version, hashes_of
 from mcpagg.problems import Problem, count, name_list
 from mcpagg.signals import ending_later
 from mcpagg.spec import ProxySpec
-from mcpagg_runtime.frozen.table import Unreadable, read_frozen
+from mcpagg_runtime.frozen.table import NpmTree, PypiTree, Unreadable, read_frozen
 from mcpagg_runtime.launch.launch import Launch
 
 if TYPE_CHECKING:
@@ -59,15 +61,17 @@ def resolve_all(job: Job, ready: ProxySpec, requests: Mapping[str, Request]) -> 
     paths = ready.paths
     resolution = Resolution()
     without: dict[str, list[str]] = {}
+    unasked: dict[str, int] = {}
 
-    def work(name: str) -> tuple[Frozen, str, float]:
+    def work(name: str) -> tuple[Frozen, str, int, float]:
         begin = monotonic()
-        found = resolve(requests[name], launches[name], job.options.freeze_scripts)
-        return *found, monotonic() - begin
+        frozen, others = resolve(requests[name], launches[name], job.options.freeze_scripts)
+        unknown = ask_builders(frozen, hashes_of(frozen), launches[name])
+        return frozen, others, unknown, monotonic() - begin
 
     for name, task in side_by_side(job, [*requests], work).items():
         try:
-            frozen, others, seconds = task.result()
+            frozen, others, unknown, seconds = task.result()
         except NotFreezable as fault:
             resolution.refused[name] = fault
         except Unresolved as fault:
@@ -75,6 +79,8 @@ def resolve_all(job: Job, ready: ProxySpec, requests: Mapping[str, Request]) -> 
             resolution.failures[name] = Problem(paths[name], what)
         else:
             resolution.rows[name] = frozen.rows()
+            if unknown:
+                unasked[name] = unknown
             if others:
                 without.setdefault(others, []).append(name)
             job.listener.progress(name, f"{_what(resolution.rows[name])}, {seconds:.1f} s")
@@ -84,6 +90,10 @@ def resolve_all(job: Job, ready: ProxySpec, requests: Mapping[str, Request]) -> 
             f"{count(len(names), 'server')} frozen, but not for {others}: {name_list(names)}",
         )
         for others, names in without.items()
+    )
+    job.warn(
+        Problem(paths[name], f"server '{name}': {unknown_builders(number)}")
+        for name, number in unasked.items()
     )
     return resolution
 
@@ -169,6 +179,13 @@ def _resolved(request: Request, launch: Launch, scripts: Collection[str]) -> tup
             _check_project(request, launch)
             uv = Tool("uv", launch, UV_NEEDED)
             return in_folder(lambda folder: resolve_pypi(request, uv, folder, scripts))
+
+
+def ask_builders(frozen: Frozen, versions: Collection[Version], launch: Launch) -> int:
+    """Say of versions in a tree who has built them; see `record_builders`."""
+    if not isinstance(frozen, NpmTree | PypiTree) or not versions:
+        return 0
+    return in_folder(lambda folder: record_builders(frozen, versions, launch, folder))
 
 
 def in_folder(work: Callable[[Path], T]) -> T:
