@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import stat
 import sys
-import tempfile
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from time import sleep, time
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.frozen.coverage import this_platform
+from mcpagg_runtime.frozen.folders import is_link, make, remove, rename
 from mcpagg_runtime.frozen.table import FrozenError
 from mcpagg_runtime.launch.platforms import WINDOWS
 
@@ -36,8 +35,6 @@ KEY_DIGITS = 32
 TEMPORARY = ".tmp-"
 LOCKED_POLL_SECONDS = 0.1
 DAY_SECONDS = 86400.0
-# How often Windows is asked to rename a folder in which a virus scanner still reads.
-RENAMES, RENAME_PAUSE_SECONDS = 20, 0.25
 WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -101,7 +98,7 @@ class TreeCache:
         os.makedirs(os.path.dirname(self.own), exist_ok=True)
         for part in (self.own, folder):
             with suppress(FileExistsError):
-                os.mkdir(part, mode=0o700)
+                make(part)
             refuse_unsafe(part)
 
     def bytecode(self, digest: str) -> str:
@@ -131,7 +128,8 @@ class TreeCache:
     @contextmanager
     def temporary(self, place: str) -> Iterator[str]:
         """Make a folder in which a tree is installed; what is left of it goes at the end."""
-        folder = tempfile.mkdtemp(prefix=_prefix(place), dir=self.folder)
+        folder = os.path.join(self.folder, _prefix(place) + os.urandom(4).hex())
+        make(folder)
         try:
             yield folder
         finally:
@@ -139,23 +137,16 @@ class TreeCache:
 
     def keep(self, folder: str, place: str) -> None:
         """Give a tree its own name, unless another one has it by now."""
-        for attempt in range(RENAMES):
-            try:
-                os.rename(folder, place)
-            except OSError as problem:
-                if os.path.isdir(place):
-                    return
-                denied = isinstance(problem, PermissionError) and WINDOWS
-                if not denied or attempt == RENAMES - 1:
-                    raise
-                sleep(RENAME_PAUSE_SECONDS)
-            else:
-                return
+        try:
+            rename(folder, place)
+        except OSError:
+            if not os.path.isdir(place):
+                raise
 
     def discard(self, place: str) -> None:
         """Take a tree out of use that cannot be started any more: its Python is gone."""
         with self.temporary(place) as folder:
-            os.rename(place, os.path.join(folder, "discarded"))
+            rename(place, os.path.join(folder, "discarded"))
 
 
 _VARIABLE = "LOCALAPPDATA" if WINDOWS else "HOME" if sys.platform == "darwin" else "XDG_CACHE_HOME"
@@ -189,7 +180,7 @@ def refuse_unsafe(folder: str) -> None:
     """
     about = os.lstat(folder)
     why = ""
-    if stat.S_ISLNK(about.st_mode):
+    if is_link(about):
         why = "is a link"
     elif not stat.S_ISDIR(about.st_mode):
         why = "is no folder"
@@ -213,11 +204,6 @@ def _age(path: str) -> float:
         return time() - os.lstat(path).st_mtime
     except OSError:
         return 0.0  # it has gone
-
-
-def remove(path: str) -> None:
-    """Remove a folder of ours, as far as that can be done."""
-    shutil.rmtree(path, ignore_errors=True)
 
 
 @contextmanager
@@ -246,7 +232,7 @@ def _acquire(path: str, check: Callable[[], None]) -> int | None:
                 check()
                 sleep(LOCKED_POLL_SECONDS)
             # Its last owner may have removed it, and somebody else have made another one.
-            is_ours = os.path.samestat(os.stat(path), os.fstat(descriptor))
+            is_ours = WINDOWS or os.path.samestat(os.stat(path), os.fstat(descriptor))
         except FileNotFoundError:
             continue
         except OSError:  # files of this kind cannot be locked
@@ -259,12 +245,11 @@ def _acquire(path: str, check: Callable[[], None]) -> int | None:
 
 
 def _release(path: str, held: int) -> None:
-    if WINDOWS:  # it removes no file that is open
-        os.close(held)
-    with suppress(OSError):
-        os.remove(path)
+    # Windows removes no file that is open, and opens none that is being removed: there it stays.
     if not WINDOWS:
-        os.close(held)
+        with suppress(OSError):
+            os.remove(path)
+    os.close(held)
 
 
 def _try_lock(descriptor: int) -> bool:

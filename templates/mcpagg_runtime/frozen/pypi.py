@@ -9,12 +9,12 @@ from __future__ import annotations
 import base64
 import os
 import re
-import shutil
 import sys
 from glob import escape, glob
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.frozen.coverage import is_within
+from mcpagg_runtime.frozen.folders import remove
 from mcpagg_runtime.frozen.table import FrozenError
 from mcpagg_runtime.launch.platforms import WINDOWS
 
@@ -171,7 +171,7 @@ def _install_with_pip(programs: Programs, tree: PypiTree, folder: str) -> None:
                 f"{' '.join(output.split())[-300:]} (where uv is installed, it does this instead)"
             )
             raise FrozenError(failure("pip", output) or told)
-    shutil.rmtree(os.path.join(folder, _PIP))
+    remove(os.path.join(folder, _PIP))
 
 
 def _interpreter(programs: Programs, tree: PypiTree, folder: str) -> str:
@@ -217,8 +217,22 @@ def _python_in(folder: str, environment: str = ENVIRONMENT) -> str:
 
 
 def is_usable(folder: str) -> bool:
-    """Whether the Python that an environment was made with is still there."""
-    return os.path.exists(_python_in(folder))
+    """Whether the Python that an environment was made with is still there.
+
+    On Windows, the environment has no link to it, but a program that starts it.
+    """
+    is_there = os.path.exists(_python_in(folder))
+    return is_there and (not WINDOWS or os.path.exists(_python_behind(folder)))
+
+
+def _python_behind(folder: str) -> str:
+    """Return the Python that an environment of Windows was made with, "" if it does not say."""
+    try:
+        with open(os.path.join(folder, ENVIRONMENT, "pyvenv.cfg"), encoding="utf-8") as file:
+            facts = dict(re.findall(r"(?m)^(\w+)\s*=\s*(.*?)\s*$", file.read()))
+        return os.path.join(facts["home"], "python.exe")
+    except (OSError, ValueError, KeyError):
+        return ""
 
 
 def python_command(tree: PypiTree, folder: str) -> list[str]:
