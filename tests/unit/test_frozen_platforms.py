@@ -8,9 +8,12 @@ import stat
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 
+from mcpagg.passes.freezing.commands import NotFreezable
+from mcpagg.passes.freezing.local import freeze_program
 from mcpagg_runtime.frozen import coverage, folders, local, pypi
 from mcpagg_runtime.frozen.cache import refuse_unsafe
 from mcpagg_runtime.frozen.environment import drop_foreign_code, of_installers
@@ -195,3 +198,20 @@ def test_without_a_safe_folder_what_python_compiles_is_kept_nowhere(tmp_path: Pa
     prefix = launch.env["PYTHONPYCACHEPREFIX"]
     with pytest.raises(OSError, match=str(script)):
         os.makedirs(prefix)
+
+
+@pytest.mark.parametrize("kind", ["lines of a script behind it", "a file beside it"])
+def test_a_program_that_starts_what_a_few_lines_say_cannot_be_frozen(
+    tmp_path: Path, kind: str
+) -> None:
+    program = tmp_path / "server.exe"
+    program.write_bytes(b"MZ...")
+    launch = Launch([str(program)], {}, None, {}, name="a")
+    freeze_program(launch)
+    if kind == "a file beside it":
+        (tmp_path / "server.shim").touch()
+    else:
+        with ZipFile(program, "a") as archive:
+            archive.writestr("__main__.py", "import server")
+    with pytest.raises(NotFreezable, match=r"starts server\.exe, a script that runs other"):
+        freeze_program(launch)
