@@ -42,6 +42,7 @@ def pypi(*requirements: str, program: str, python: str = "") -> PypiRequest:
         ("npx a -y", npm("a@latest"), 1),
         ("npx.cmd -q a@^1", npm("a@^1"), 0),
         ("cmd /c npx -y a@next x", npm("a@next"), 1),
+        ("C:\\Windows\\System32\\CMD.EXE /C npx a", npm("a@latest"), 0),
         ("/opt/bin/npx -- a x", npm("a@latest"), 1),
         ("npx -y a@npm:@s/b@2", NpmRequest((("a", "npm:@s/b@2"),)), 0),
         ("npx -y -p a@1 run x", npm("a@1", program="run"), 1),

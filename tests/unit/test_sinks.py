@@ -65,7 +65,7 @@ WAYS = {
     "compiler.install.compiling._present": "an empty folder, gone again if nothing is installed",
     "compiler.install.installing.write_all": "FILE, its source and record: no value of a client's",
     "compiler.install.uninstalling.remove": "the record, less what was put back",
-    "compiler.passes.emission.output.put": "a config of a client and its copy, as private as it is",
+    "compiler.passes.emission.output.make_folder": "an empty folder, for this user alone",
     # The protocol.
     "runtime.stdio.stdio": "messages",
     "runtime.processes.writer.Writer": "messages, and lines that were made safe",

@@ -30,6 +30,7 @@ from mcpagg.problems import (
     name_list,
 )
 from mcpagg.spec import ProxySpec
+from mcpagg_runtime.frozen.folders import FOR_THIS_USER
 from mcpagg_runtime.launch.launch import COMMON_VARIABLES
 from mcpagg_runtime.remote.login import ENDED_LOGIN, EXPIRED_LOGIN, NO_LOGIN
 
@@ -102,7 +103,7 @@ def _present(folder: Path) -> Iterator[None]:
     """Have a folder be there, from which the paths of a source lead; none is left if it was not."""
     missing = [one for one in (folder, *folder.parents) if not one.exists()]
     for one in reversed(missing):
-        one.mkdir(mode=0o700)
+        one.mkdir(mode=FOR_THIS_USER)
     try:
         yield
     finally:

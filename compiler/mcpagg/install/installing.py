@@ -5,7 +5,6 @@ plans ─▶ compilations ─▶ changes ─▶ yes ─▶ FILE, source, record,
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -48,6 +47,7 @@ from mcpagg.passes.emission.output import (
     check_name,
     check_target,
     is_emitted,
+    make_folder,
     write,
 )
 from mcpagg.passes.emission.readback import digest_of
@@ -252,7 +252,7 @@ def write_all(installation: Installation, now: Config) -> Config:
     with locked(plan.scope), to_the_end():
         check_unchanged(plan.scope, now)
         if is_own:
-            os.makedirs(plan.file.parent, mode=0o700, exist_ok=True)
+            make_folder(plan.file.parent)
         with all_or_none(files):
             for file, data in files.items():
                 mode = EXECUTABLE if file == plan.file else PRIVATE if is_own else READABLE

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import stat
 import sys
-import tempfile
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from time import sleep
@@ -20,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.frozen.contents import CONTENTS, write_contents
 from mcpagg_runtime.frozen.coverage import this_platform
+from mcpagg_runtime.frozen.folders import is_link, make, remove, rename
 from mcpagg_runtime.frozen.table import FrozenError
 from mcpagg_runtime.launch.platforms import WINDOWS
 
@@ -39,8 +38,6 @@ LOCK = ".lock"
 MARK = "unfinished"
 """The file by which a temporary folder is known to be the one that was made."""
 LOCKED_POLL_SECONDS = 0.1
-# How often Windows is asked to rename a folder in which a virus scanner still reads.
-RENAMES, RENAME_PAUSE_SECONDS = 20, 0.25
 WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -105,7 +102,7 @@ class TreeCache:
         os.makedirs(os.path.dirname(self.own), exist_ok=True)
         for part in (self.own, folder):
             with suppress(FileExistsError):
-                os.mkdir(part, mode=0o700)
+                make(part)
             refuse_unsafe(part)
 
     def bytecode(self, digest: str) -> str:
@@ -140,7 +137,8 @@ class TreeCache:
     @contextmanager
     def temporary(self, place: str) -> Iterator[str]:
         """Make a folder in which a tree is installed; what is left of it goes at the end."""
-        folder = tempfile.mkdtemp(prefix=_prefix(place), dir=self.folder)
+        folder = os.path.join(self.folder, _prefix(place) + os.urandom(4).hex())
+        make(folder)
         try:
             yield folder
         finally:
@@ -167,23 +165,16 @@ class TreeCache:
 
     def _keep(self, folder: str, place: str) -> None:
         """Give a tree its own name, unless another one has it by now."""
-        for attempt in range(RENAMES):
-            try:
-                os.rename(folder, place)
-            except OSError as problem:
-                if os.path.isdir(place):
-                    return
-                denied = isinstance(problem, PermissionError) and WINDOWS
-                if not denied or attempt == RENAMES - 1:
-                    raise
-                sleep(RENAME_PAUSE_SECONDS)
-            else:
-                return
+        try:
+            rename(folder, place)
+        except OSError:
+            if not os.path.isdir(place):
+                raise
 
     def discard(self, place: str) -> None:
         """Take a tree out of use that cannot be started any more."""
         with self.temporary(place) as folder:
-            os.rename(place, os.path.join(folder, "discarded"))
+            rename(place, os.path.join(folder, "discarded"))
 
 
 _VARIABLE = "LOCALAPPDATA" if WINDOWS else "HOME" if sys.platform == "darwin" else "XDG_CACHE_HOME"
@@ -217,7 +208,7 @@ def refuse_unsafe(folder: str) -> None:
     """
     about = os.lstat(folder)
     why = ""
-    if stat.S_ISLNK(about.st_mode):
+    if is_link(about):
         why = "is a link"
     elif not stat.S_ISDIR(about.st_mode):
         why = "is no folder"
@@ -241,11 +232,6 @@ def _key(name: str) -> str:
     if name.startswith(TEMPORARY):
         return name[len(TEMPORARY) :].partition("-")[0]
     return name[: -len(LOCK)] if name.endswith(LOCK) else ""
-
-
-def remove(path: str) -> None:
-    """Remove a folder of ours, as far as that can be done."""
-    shutil.rmtree(path, ignore_errors=True)
 
 
 class _AtWorkError(Exception):
@@ -292,7 +278,7 @@ def _acquire(path: str, check: Callable[[], None]) -> int | None:
                 check()
                 sleep(LOCKED_POLL_SECONDS)
             # Its last owner may have removed it, and somebody else have made another one.
-            is_ours = os.path.samestat(os.stat(path), os.fstat(descriptor))
+            is_ours = WINDOWS or os.path.samestat(os.stat(path), os.fstat(descriptor))
         except FileNotFoundError:
             continue
         except OSError:  # files of this kind cannot be locked
@@ -305,13 +291,11 @@ def _acquire(path: str, check: Callable[[], None]) -> int | None:
 
 
 def _release(path: str, held: int) -> None:
-    if WINDOWS:  # it removes no file that is open
-        os.close(held)
+    # Windows removes no file that is open, and opens none that is being removed: there it stays.
     with suppress(OSError):
-        if WINDOWS or os.path.samestat(os.stat(path), os.fstat(held)):
+        if not WINDOWS and os.path.samestat(os.stat(path), os.fstat(held)):
             os.remove(path)
-    if not WINDOWS:
-        os.close(held)
+    os.close(held)
 
 
 def _try_lock(descriptor: int) -> bool:

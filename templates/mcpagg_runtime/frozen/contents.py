@@ -12,6 +12,8 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote_to_bytes
 
+from mcpagg_runtime.frozen.folders import path_of_any_length
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -30,7 +32,7 @@ def write_contents(folder: str) -> None:
     """
     lines = []
     for path in sorted(_files(folder)):
-        place = os.path.join(folder, path)
+        place = _place(folder, path)
         about = os.lstat(place)
         facts = f"{about.st_size} {about.st_mtime_ns} {_digest(place)}"
         lines.append(f"{facts} {quote(os.fsencode(path))}\n")
@@ -55,7 +57,7 @@ def difference(folder: str, *, deep: bool = False) -> str:
     for path, facts in known.items():
         if path not in found:
             return f"{path} is gone"
-        if not _is_same(os.path.join(folder, path), facts, deep):
+        if not _is_same(_place(folder, path), facts, deep):
             return f"{path} has changed"
     more = min(found - set(known), default="")
     return f"{more} is new" if more else ""
@@ -65,7 +67,7 @@ def bytecode_in(folder: str) -> list[str]:
     """Return the folders below a folder in which Python keeps what it has compiled."""
     return [
         os.path.join(below, BYTECODE)
-        for below, folders, _ in os.walk(folder)
+        for below, folders, _ in os.walk(path_of_any_length(folder))
         if BYTECODE in folders
     ]
 
@@ -86,7 +88,7 @@ def _files(folder: str) -> Iterator[str]:
     todo = [""]
     while todo:
         below = todo.pop()
-        with os.scandir(os.path.join(folder, below)) as found:
+        with os.scandir(_place(folder, below)) as found:
             entries = list(found)
         for entry in entries:
             path = f"{below}/{entry.name}" if below else entry.name
@@ -94,6 +96,11 @@ def _files(folder: str) -> Iterator[str]:
                 yield path
             elif entry.name not in NOT_COUNTED:
                 todo.append(path)
+
+
+def _place(folder: str, path: str) -> str:
+    """Return where a file of a folder is, by its path with `/`."""
+    return path_of_any_length(os.path.join(folder, *path.split("/")))
 
 
 def _digest(place: str) -> str:

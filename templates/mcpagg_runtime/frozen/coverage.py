@@ -8,9 +8,10 @@ import sys
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.frozen.table import FrozenError
+from mcpagg_runtime.launch.platforms import WINDOWS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from mcpagg_runtime.frozen.table import NpmTree, PypiTree
 
@@ -31,9 +32,15 @@ _PROCESSORS = {
 def this_platform() -> str:
     """Return the platform of this machine in the words of Node: `linux-x64`, `linux-x64-musl`."""
     system = "linux" if sys.platform.startswith("linux") else sys.platform
-    machine = platform.machine().lower()
+    machine = _machine(os.environ).lower()
     musl = "-musl" if system == "linux" and not _has_glibc() else ""
     return f"{system}-{_PROCESSORS.get(machine, machine)}{musl}"
+
+
+def _machine(environ: Mapping[str, str]) -> str:
+    """Return the processor, as Windows itself tells every process; Python would ask a service."""
+    names = ("PROCESSOR_ARCHITEW6432", "PROCESSOR_ARCHITECTURE") if WINDOWS else ()
+    return next((environ[name] for name in names if environ.get(name)), "") or platform.machine()
 
 
 def _has_glibc() -> bool:

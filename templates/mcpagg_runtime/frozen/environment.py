@@ -19,6 +19,7 @@ SEARCH_PATHS = (
     "PYTHONPLATLIBDIR",
     "PYTHONPYCACHEPREFIX",
     "PYTHONSTARTUP",
+    "__PYVENV_LAUNCHER__",
 )
 NODE_OPTIONS = "NODE_OPTIONS"
 LOADERS = re.compile(
@@ -59,6 +60,7 @@ NOT_HEEDED = frozenset(
         "UV_VENV_SEED",
         "UV_WORKING_DIR",
         "VIRTUAL_ENV",
+        "__PYVENV_LAUNCHER__",
         # npm reads these in either case.
         "NPM_CONFIG_CPU",
         "NPM_CONFIG_GLOBAL",

@@ -10,6 +10,7 @@ more counts as much as one that is another.
 from __future__ import annotations
 
 import os
+import sys
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -47,22 +48,23 @@ def files_digest(script: str, language: str) -> tuple[str, int]:
     folder = _package(os.path.dirname(real)) if language == NODE else os.path.dirname(real)
     if _has_home(folder):
         raise CannotBeFrozen(f"{folder} is a home folder, or has one{_REMEDY}")
-    paths = {os.path.relpath(real, folder), *_loadable(folder, language)}
+    found = {os.path.relpath(real, folder), *_loadable(folder, language)}
     if language == NODE:
-        paths.update(_locks_above(folder))
-    if len(paths) > MOST_FILES:
+        found.update(_locks_above(folder))
+    if len(found) > MOST_FILES:
         raise CannotBeFrozen(f"{folder} has more than {MOST_FILES} files to load{_REMEDY}")
     whole = sha256()
     size = 0
-    for path in sorted(paths):
+    # Sorted as they are digested: one folder has one digest, whatever separates paths.
+    for path in sorted(path.replace(os.sep, "/") for path in found):
         digest, length = _digest(os.path.join(folder, path))
         size += length
         if size > MOST_BYTES:
             limit = f"{MOST_BYTES >> 20} MiB"
             raise CannotBeFrozen(f"{folder} has more than {limit} of files to load{_REMEDY}")
-        shown = path.replace(os.sep, "/").encode("utf-8", "surrogateescape")
+        shown = path.encode("utf-8", sys.getfilesystemencodeerrors())
         whole.update(shown + b"\0" + digest.encode("ascii") + b"\n")
-    return f"sha256:{whole.hexdigest()}", len(paths)
+    return f"sha256:{whole.hexdigest()}", len(found)
 
 
 _REMEDY = ": move the server into a folder of its own"
@@ -88,9 +90,23 @@ def _digest(path: str) -> tuple[str, int]:
 
 
 def _has_home(folder: str) -> bool:
-    """Whether a folder is a home folder, or is above it: that is no server's own."""
-    home = os.path.join(os.path.realpath(os.path.expanduser("~")), "")
-    return home.startswith(os.path.join(os.path.realpath(folder), ""))
+    """Whether a folder is a home folder, or is above it: that is no server's own.
+
+    Files are compared, not paths: on macOS and Windows a folder has many spellings.
+    """
+    own = os.stat(folder)
+    home = os.path.realpath(os.path.expanduser("~"))
+    return any(
+        os.path.isdir(place) and os.path.samestat(os.stat(place), own) for place in _around(home)
+    )
+
+
+def _around(folder: str) -> Iterator[str]:
+    """Yield a folder and all that it is in, up to the root, of which Windows has many."""
+    yield folder
+    while folder != os.path.dirname(folder):
+        folder = os.path.dirname(folder)
+        yield folder
 
 
 def _package(folder: str) -> str:
@@ -98,11 +114,11 @@ def _package(folder: str) -> str:
 
     A script loads modules of its package wherever they lie: `bin/server.js` those in `dist`.
     """
-    place = folder
-    while not _has_home(place):
+    for place in _around(folder):
+        if _has_home(place):
+            break
         if os.path.isfile(os.path.join(place, MANIFEST)):
             return place
-        place = os.path.dirname(place)
     return folder
 
 
@@ -152,18 +168,15 @@ def _is_searched(name: str, language: str) -> bool:
 
 def _is_loaded(name: str, language: str) -> bool:
     # `require("./more")` takes a file of that very name before `more.js`.
-    if language == NODE and (name == MANIFEST or "." not in name):
+    # Many systems take any case for it, and for all names.
+    if language == NODE and (name.lower() == MANIFEST or "." not in name):
         return True
     return name.lower().endswith(LOADED[language])
 
 
 def _locks_above(folder: str) -> Iterator[str]:
     """Yield the locks of modules above the folder of a package, where Node looks as well."""
-    place = os.path.dirname(folder)
-    while place != folder:
+    for place in _around(folder):
         lock = os.path.join(place, MODULES, LOCK)
-        if os.path.isfile(lock):
+        if place != folder and os.path.isfile(lock):
             yield os.path.relpath(lock, folder)
-        if place == os.path.dirname(place):
-            return
-        place = os.path.dirname(place)

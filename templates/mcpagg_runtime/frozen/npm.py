@@ -13,6 +13,7 @@ import re
 from itertools import dropwhile
 from typing import TYPE_CHECKING, Any
 
+from mcpagg_runtime.frozen.folders import path_of_any_length
 from mcpagg_runtime.frozen.table import LISTED, FrozenError
 from mcpagg_runtime.processes.reasons import status_text
 
@@ -192,7 +193,8 @@ def failure(tree: NpmTree, output: str) -> str:
 def _is_there(package: NpmPackage, folder: str) -> bool:
     """Whether a package was installed; one that is for certain systems need not be."""
     place = os.path.join(folder, *(part for name in package.path for part in _folders(name)))
-    return "optional" in package.marks or os.path.isfile(os.path.join(place, "package.json"))
+    manifest = path_of_any_length(os.path.join(place, "package.json"))
+    return "optional" in package.marks or os.path.isfile(manifest)
 
 
 def _folders(name: str) -> list[str]:

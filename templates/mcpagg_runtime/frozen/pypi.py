@@ -10,12 +10,12 @@ from __future__ import annotations
 import base64
 import os
 import re
-import shutil
 import sys
 from glob import escape, glob
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.frozen.coverage import is_within
+from mcpagg_runtime.frozen.folders import remove
 from mcpagg_runtime.frozen.table import SOURCE, FrozenError
 from mcpagg_runtime.launch.platforms import WINDOWS
 from mcpagg_runtime.processes.reasons import status_text
@@ -186,7 +186,7 @@ def _install_with_pip(programs: Programs, tree: PypiTree, folder: str) -> None:
                 f"{' '.join(output.split())[-300:]} (where uv is installed, it does this instead)"
             )
             raise FrozenError(failure("pip", output) or told)
-    shutil.rmtree(os.path.join(folder, _PIP))
+    remove(os.path.join(folder, _PIP))
 
 
 def _interpreter(programs: Programs, tree: PypiTree, folder: str) -> str:
@@ -239,12 +239,26 @@ def _python_in(folder: str, environment: str = ENVIRONMENT) -> str:
 def is_usable(folder: str) -> bool:
     """Whether the Python that an environment was made with is still there, in the same version.
 
-    What its link leads to may have become a newer one, which looks for packages elsewhere.
+    On Windows the environment has a program that starts it. Elsewhere it has a link, and what that
+    leads to may have become a newer version, which looks for packages elsewhere.
     """
-    python = os.path.realpath(_python_in(folder))
-    packages = os.path.join(folder, ENVIRONMENT, "lib", os.path.basename(python))
-    is_versioned = _MINOR_VERSION.fullmatch(os.path.basename(python))
-    return os.path.exists(python) and (not is_versioned or os.path.isdir(packages))
+    python = _python_in(folder)
+    if WINDOWS:
+        return os.path.exists(python) and os.path.exists(_python_behind(folder))
+    version = os.path.basename(os.path.realpath(python))
+    packages = os.path.join(folder, ENVIRONMENT, "lib", version)
+    is_same = not _MINOR_VERSION.fullmatch(version) or os.path.isdir(packages)
+    return os.path.exists(python) and is_same
+
+
+def _python_behind(folder: str) -> str:
+    """Return the Python that an environment of Windows was made with, "" if it does not say."""
+    try:
+        with open(os.path.join(folder, ENVIRONMENT, "pyvenv.cfg"), encoding="utf-8") as file:
+            facts = dict(re.findall(r"(?m)^(\w+)\s*=\s*(.*?)\s*$", file.read()))
+        return os.path.join(facts["home"], "python.exe")
+    except (OSError, ValueError, KeyError):
+        return ""
 
 
 def python_command(tree: PypiTree, folder: str) -> list[str]:

@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.frozen.cache import TreeCache, lock, lock_of, remove
+from mcpagg_runtime.frozen.cache import TreeCache, lock, lock_of
 from mcpagg_runtime.frozen.contents import bytecode_in, difference
 from mcpagg_runtime.frozen.coverage import refuse_uncovered
 from mcpagg_runtime.frozen.docker import is_here, pinned, pull
 from mcpagg_runtime.frozen.environment import drop_foreign_code, put_first
+from mcpagg_runtime.frozen.folders import remove
 from mcpagg_runtime.frozen.local import PYTHON, files_digest, program_digest
 from mcpagg_runtime.frozen.npm import install_modules, node_of_scripts, npm_command
 from mcpagg_runtime.frozen.programs import Programs
@@ -89,7 +90,7 @@ class FrozenServers:
             digest, _ = files_digest(script, frozen.language)
             _refuse_other(script, frozen.digest, digest)
             if frozen.language == PYTHON:
-                launch.env["PYTHONPYCACHEPREFIX"] = self._bytecode(digest)
+                launch.env["PYTHONPYCACHEPREFIX"] = self._bytecode(digest, script)
             return
         place = self.installed(frozen, launch, tell)
         if isinstance(frozen, PypiTree):
@@ -250,12 +251,15 @@ class FrozenServers:
         finally:
             self._running.remove(programs)
 
-    def _bytecode(self, digest: str) -> str:
-        """Return where Python keeps what it compiles of such files; nowhere if that is unsafe."""
+    def _bytecode(self, digest: str, script: str) -> str:
+        """Return where Python keeps what it compiles of such files; nowhere if that is unsafe.
+
+        Below a file, the script for one, no system has a folder.
+        """
         try:
             return self._cache().bytecode(digest)
         except (FrozenError, OSError):
-            return os.path.join(os.devnull, "bytecode")
+            return os.path.join(script, "bytecode")
 
 
 def frozen_table(plan: Plan) -> dict[str, list[str]]:

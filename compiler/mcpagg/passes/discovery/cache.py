@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from mcpagg import __version__
 from mcpagg.jsontext import dumps, loads, members_of
-from mcpagg.passes.emission.output import PRIVATE, write
+from mcpagg.passes.emission.output import PRIVATE, make_folder, write
 from mcpagg.passes.environment.programs import find_package
 from mcpagg.problems import ConfigError
 from mcpagg.snapshot import ChildSnapshot, Json, Refused
@@ -92,7 +92,7 @@ class Cache:
         if not servers:
             return 0
         try:
-            self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder(self.file.parent)
             write(self.file, dumps({"key": key, "servers": servers}).encode(), PRIVATE)
         except (OSError, ConfigError):  # it only saves time
             return 0

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from mcpagg.passes.emission.readback import cut
 from mcpagg.problems import ConfigError, Problem
 from mcpagg.signals import ENDING, ending_later
+from mcpagg_runtime.frozen.folders import FOR_THIS_USER
 
 EXECUTABLE = 0o777  # less what the umask takes, as is READABLE
 AGAIN = "run the same command again"
@@ -132,6 +133,15 @@ def write(file: Path, data: bytes, mode: int = EXECUTABLE) -> None:
         raise ConfigError(str(file), [Problem("", what, "choose another FILE")]) from None
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder that may be there for this user alone, and what it is in if need be.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    os.makedirs(folder, mode=FOR_THIS_USER, exist_ok=True)
+
+
 def put(file: Path, data: bytes, mode: int) -> None:
     """Replace a file that is no link by one with exactly this mode, in one step.
 
@@ -139,7 +149,7 @@ def put(file: Path, data: bytes, mode: int) -> None:
         ConfigError: it cannot be written.
     """
     try:
-        os.makedirs(file.parent, mode=0o700, exist_ok=True)
+        make_folder(file.parent)
         replace_file(file, data, mode)
     except OSError as problem:
         what = f"cannot be written: {problem.strerror}"

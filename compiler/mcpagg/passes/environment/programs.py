@@ -251,7 +251,6 @@ LAUNCHERS = (
     Launcher(("docker", "run"), *_IMAGE),
     Launcher(("podman", "run"), *_IMAGE),
 )
-_SHELLS = {("cmd", "/c"), ("cmd.exe", "/c"), ("cmd", "/C")}
 
 
 def find_package(command: str, args: Sequence[str]) -> Package | None:
@@ -269,7 +268,8 @@ def find_package(command: str, args: Sequence[str]) -> Package | None:
 
 def program_of(argv: Sequence[str]) -> tuple[int, str]:
     """Return where the program stands in a command line, behind `cmd /c`, and its name."""
-    start = 2 if len(argv) > 2 and tuple(argv[:2]) in _SHELLS else 0
+    is_shell = len(argv) > 2 and program_name(argv[0]) == "cmd" and argv[1].lower() == "/c"
+    start = 2 if is_shell else 0
     return start, program_name(argv[start])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from zipfile import BadZipFile, ZipFile
 
 from mcpagg.passes.freezing.commands import NotFreezable, ScriptRequest
 from mcpagg_runtime.frozen.local import CannotBeFrozen, files_digest, program_digest
@@ -42,8 +43,7 @@ def freeze_program(launch: Launch) -> Program:
     """
     path = launch.argv[0]
     try:
-        with open(path, "rb") as file:
-            is_script = file.read(2) == b"#!" or path.lower().endswith(_BATCH)
+        is_script = _is_script(path)
         digest = program_digest(path)
     except OSError as problem:
         raise NotFreezable(f"has a program that cannot be read: {problem.strerror}") from None
@@ -53,3 +53,21 @@ def freeze_program(launch: Launch) -> Program:
             "start what it runs: a package by npx or uvx, or a script by node or python",
         )
     return Program(digest)
+
+
+def _is_script(path: str) -> bool:
+    """Whether a program says in a few lines what to run, in whatever form.
+
+    On Windows, pip and uv put the lines of a script behind a program that starts Python with them;
+    that of Scoop reads beside it what to start.
+    """
+    with open(path, "rb") as file:
+        if file.read(2) == b"#!" or path.lower().endswith(_BATCH):
+            return True
+    if os.path.isfile(f"{os.path.splitext(path)[0]}.shim"):
+        return True
+    try:
+        with ZipFile(path) as archive:
+            return archive.namelist() == ["__main__.py"]
+    except (BadZipFile, NotImplementedError, ValueError):
+        return False
