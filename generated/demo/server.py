@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:5cc97ffd0848ed7ab9b7a904e428d722d4538d17272fb26201202daa9d37e6c9 (mcpagg 0.1.0)
+#   runtime:  sha256:00e9d8347a08cf48446dc96bb1225164b9253817f66c24061a928f50c46f1948 (mcpagg 0.1.0)
 
 import sys
 
@@ -255,6 +255,7 @@ import sys
 INTERRUPT = 2
 ENDING = (1, 2, 15) if sys.platform != "win32" else (2, 15, 21)
 HEAD_START_SECONDS = 0.02
+HEAD_STARTS = 16
 LOG_DIRECTORY = "MCP_PROXY_LOG_DIRECTORY_PATH"
 ABOVE = "MCPAGG_ABOVE"
 LOG_LEVEL = "MCP_PROXY_LOG_LEVEL"
@@ -314,6 +315,7 @@ class StaticAnswers:
         self.lists, _ = scan(tables["lists"], 0)
         self.spelling = spelling_for(self.options["names"], None)
         self.capable = False
+        self.head_starts = 0
 
     def can_serve(self):
         needs = [name for facts in self.children.values() for name in facts.get("needs", ())]
@@ -338,7 +340,8 @@ class StaticAnswers:
             return None
         if handover.initialized and self.options["start"] == "eager":
             run_late("start.waiting")
-            if not has_input(HEAD_START_SECONDS):
+            self.head_starts += 1
+            if self.head_starts > HEAD_STARTS or not has_input(HEAD_START_SECONDS):
                 return None
         data = read(0, LONG)
         handover.unprocessed += data
@@ -441,7 +444,7 @@ def main(tables, file, embed_runtime):
         if handover.at_end and not handover.unprocessed:
             _exit(0)
     embed_runtime()
-    from _mcpagg_5cc97ffd.stdio.running import run
+    from _mcpagg_00e9d834.stdio.running import run
 
     run(tables, file, handover)
 
@@ -481,8 +484,8 @@ def string_at(text, index):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_5cc97ffd.plan.plan import Plan
-    from _mcpagg_5cc97ffd.tool.aggregator import aggregator_of
+    from _mcpagg_00e9d834.plan.plan import Plan
+    from _mcpagg_00e9d834.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -5936,7 +5939,7 @@ def spawn(launch):
    cwd=launch.cwd,
    **start_options(),
   )
-  return SpawnedProcess(launch, popen, _group_of(popen), ours)
+  return SpawnedProcess(launch, popen, group_of(popen), ours)
  except BaseException:
   for descriptor in ours:
    os.close(descriptor)
@@ -5945,7 +5948,7 @@ def spawn(launch):
   for descriptor in theirs:
    os.close(descriptor)
 
-def _group_of(popen):
+def group_of(popen):
  try:
   return lead_group(popen.pid)
  except OSError:
@@ -9609,7 +9612,7 @@ from ..processes.polling import (
 )
 from ..processes.threads import SIGNAL_SECONDS
 from ..processes.writer import Writer
-from ..start.handover import ENDING, HEAD_START_SECONDS
+from ..start.handover import ENDING, HEAD_START_SECONDS, HEAD_STARTS
 from ..stdio.standard import print_error
 DRAIN_SECONDS = 5.0
 FLUSH_SECONDS = 1.0
@@ -9671,12 +9674,15 @@ class Stdio:
  def _read(self, unread):
   lines = Lines(self._refuse)
   self._receive(lines.feed(unread))
+  head_starts = 0
   while True:
    self.waiting = True
    if self.stopped or self.writer.broken:
     raise Stopped
    wakes = self.engine is None and self._wants_servers()
-   has_input = not wakes or self.input.ready(HEAD_START_SECONDS)
+   head_starts += wakes
+   is_late = head_starts > HEAD_STARTS
+   has_input = not wakes or (not is_late and self.input.ready(HEAD_START_SECONDS))
    data = self.input.read() if has_input else None
    self.waiting = False
    if data is None:
@@ -10990,7 +10996,7 @@ def run_late(name):
 
 def embed_runtime():
     run_late("start.embedded")
-    embed("_mcpagg_5cc97ffd", RUNTIME, globals(), RUNTIME_END)
+    embed("_mcpagg_00e9d834", RUNTIME, globals(), RUNTIME_END)
 
 
 PLAN = {
