@@ -97,7 +97,7 @@ def test_a_wheel_that_was_added_without_an_attestation_leaves_the_version_withou
     both.pypi.publish("deep-dep", "1.0.0", {"deep_dep.py": "SAYS = 'bad'\n"}, tag="cp311-none-any")
     tree = both.pypi_tree()
     (line,) = [package for package in tree.packages if package.name == "deep-dep"]
-    digest = bytes.fromhex(both.pypi.digest("deep-dep", "1.0.0", "cp311-none-any"))
+    digest = bytes.fromhex(both.pypi.digest("deep-dep", "1.0.0", "-cp311-none-any.whl"))
     line.hashes.append(base64.urlsafe_b64encode(digest).decode().rstrip("="))
     launch = Launch(["uvx"], both.environment(), None, {})
     assert provenance.record_builders(tree, hashes_of(tree), launch, tmp_path) == 0
