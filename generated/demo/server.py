@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:f012d2de69fe6e3a483bd4f594ae02ee439def2f066ed6ce1204e66bcdf4b5dc (mcpagg 0.1.0)
+#   runtime:  sha256:e4bf88dc10b3a98309d7b00b752164b67fbf9d654f98f75c2c121a88c14e497a (mcpagg 0.1.0)
 
 import sys
 
@@ -441,7 +441,7 @@ def main(tables, file, embed_runtime):
         if handover.at_end and not handover.unprocessed:
             _exit(0)
     embed_runtime()
-    from _mcpagg_f012d2de.stdio.running import run
+    from _mcpagg_e4bf88dc.stdio.running import run
 
     run(tables, file, handover)
 
@@ -481,13 +481,13 @@ def string_at(text, index):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_f012d2de.plan.plan import Plan
-    from _mcpagg_f012d2de.tool.aggregator import aggregator_of
+    from _mcpagg_e4bf88dc.plan.plan import Plan
+    from _mcpagg_e4bf88dc.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
 
-# The modules that a start does not need: Python imports them when they are first needed.
+# What the first answer does not need: Python compiles a module when it is first asked for.
 RUNTIME = {
     "clients.answers": r"""
 from ..clients.client import ModernRequest
@@ -10979,7 +10979,7 @@ def run_late(name):
 
 def embed_runtime():
     run_late("start.embedded")
-    embed("_mcpagg_f012d2de", RUNTIME, globals(), RUNTIME_END)
+    embed("_mcpagg_e4bf88dc", RUNTIME, globals(), RUNTIME_END)
 
 
 PLAN = {
