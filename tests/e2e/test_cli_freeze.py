@@ -375,6 +375,11 @@ def test_what_is_installed_is_frozen_with_the_values_of_its_entry(
     assert installed["env"].items() >= entry["env"].items()
     assert "deep-dep 1.0.0" in read_contents(tmp_path / "toys.py").frozen["toy"][1]
     assert "tok-5f3d9a7b2c" not in (tmp_path / "toys.py").read_text()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    both.publish("deep-dep", "1.0.1", GOOD)
+    assert main(["--from", "claude-code", "--refresh", "toy"]) == 0
+    assert "deep-dep 1.0.1" in read_contents(tmp_path / "toys.py").frozen["toy"][1]
+    assert main([".mcp.json", "--install", *flags, "-o", "toys.py"]) == 0
     assert main([".mcp.json", "--uninstall", "--yes"]) == 0
     assert config.read_text() == before
 

@@ -340,7 +340,7 @@ def test_a_check_of_a_client_finds_what_is_installed_and_the_values_of_its_entri
     check = ["--from", "claude-desktop", "--check"]
     assert main(check) == 2
     told = capsys.readouterr().err
-    assert f"{config}: entries start no installed file; give the file to check as -o FILE" in told
+    assert f"{config}: entries start no installed file; give the file that is meant as -o" in told
     assert installs("claude-desktop") == 0
     assert main(check) == 0
     file = file_of(config, "a")

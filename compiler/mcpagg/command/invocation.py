@@ -44,7 +44,7 @@ def _with_recorded(run: Run, given: dict[str, Any]) -> dict[str, Any]:
     from mcpagg.passes.emission.output import not_ours
     from mcpagg.passes.emission.recorded import recorded_command
 
-    if run.check and run.client and run.config is None:
+    if run.client and run.config is None and not run.login:
         given = _of_installed(run, given)
         run = Run.of(given)
     output = run.output or "-"
@@ -74,14 +74,17 @@ def _with_recorded(run: Run, given: dict[str, Any]) -> dict[str, Any]:
 def _of_installed(run: Run, given: dict[str, Any]) -> dict[str, Any]:
     """Return what is given, with the FILE that entries of a client start in place of the client.
 
-    It is compared with its own source, and servers get the values of their entries.
+    It is compiled from its own source, and servers get the values of their entries.
 
     Raises:
         ConfigError: no FILE is given, and entries start none, or more than one.
     """
     from mcpagg.install.places import find_scopes
     from mcpagg.install.planning import installed
+    from mcpagg.install.record import record_for
 
+    if run.output is not None and not record_for(Path(run.output)).exists():
+        return given
     scopes = find_scopes(run.client or "", None, Path.home(), os.environ, sys.platform, Path.cwd())
     found = installed(scopes, os.environ)
     if run.output is not None:
@@ -93,7 +96,7 @@ def _of_installed(run: Run, given: dict[str, Any]) -> dict[str, Any]:
     if len(files) != 1:
         what = f"entries start {' and '.join(map(str, files)) or 'no installed file'}"
         place = ", ".join(scope.shown for scope in scopes)
-        raise ConfigError(place, [Problem("", what, "give the file to check as -o FILE")])
+        raise ConfigError(place, [Problem("", what, "give the file that is meant as -o FILE")])
     values = {**given, "output": str(files[0]), "values": found[files[0]]}
     return {name: value for name, value in values.items() if name != "client"}
 
