@@ -2,8 +2,9 @@
 
 How hard the property tests try: little by default, "full" in tests/run, and for as long as one has
 time with `pytest tests/property --hypothesis-profile thorough`. With which signals the processes of
-tests start. What counts as a test of a Windows Python. And the table of test_eras.py, at the end of
-the output: a row for each client, a column for each child.
+tests start. For how long discovery waits for news of stubs. What counts as a test of a Windows
+Python. And the table of test_eras.py, at the end of the output: a row for each client, a column for
+each child.
 """
 
 from __future__ import annotations
@@ -55,6 +56,19 @@ def pytest_runtest_makereport(
             report.longrepr = (path, line or 0, "Skipped: runs nothing with the Windows Python")
         went_to_windows.clear()
     return report
+
+
+PATIENCE = {"HINT": 0.0, "QUIET": 0.1, "LONGEST": 0.5}
+"""Seconds, see `probe`: a stub announces what it will change before it lists anything."""
+
+
+@pytest.fixture(autouse=True)
+def patience(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have discovery wait less, but for real servers; tests of late lists set their own bounds."""
+    if "e2e" in request.path.parts and request.node.get_closest_marker("slow") is None:
+        for module in ("inquiry", "probe"):
+            for name, seconds in PATIENCE.items():
+                monkeypatch.setattr(f"mcpagg.passes.discovery.{module}.{name}", seconds)
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from core import plan
 
 from mcpagg.command.arguments import GROUPS, PRINTED, REPORTED, Run
 from mcpagg.options import Option, Options, flag_of, options_of
-from mcpagg_runtime.tool.commands import argument_parser
+from mcpagg_runtime.frozen.commands import CommandLine
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -47,7 +47,7 @@ def proxy_options() -> Iterator[str]:
 def proxy_parser() -> argparse.ArgumentParser:
     """Return what reads the command line of a file that takes every option."""
     whole = plan({"db": ["query"]}, profiles={"small": {"db": ["query"]}})
-    return argument_parser(whole.narrowed(frozen="{}"))
+    return CommandLine(whole, "").parser()
 
 
 def _spelled(name: str, how: Option) -> str:

@@ -35,6 +35,9 @@ Answer = tuple[str, bytes]
 """The type of its content, and that."""
 
 
+REPOSITORY = "github.com/owner/repo"
+
+
 class Registry:
     """A server of files by their paths; what is asked for is written down."""
 
@@ -43,6 +46,10 @@ class Registry:
         """The paths that were asked for."""
         self.is_off = False
         """Whether every request is refused."""
+        self.broken = ""
+        """The beginning of paths that are answered by an error of the registry."""
+        self.authorized: list[str] = []
+        """The paths that were asked for with credentials."""
         self.held = ""
         """A path whose answer waits until `release`."""
         self.asked_for_held = threading.Event()
@@ -53,17 +60,31 @@ class Registry:
             def do_GET(self) -> None:
                 path = unquote(self.path)
                 registry.requests.append(path)
+                if self.headers.get("Authorization"):
+                    registry.authorized.append(path)
                 if path == registry.held:
                     registry.asked_for_held.set()
                     registry.release.wait(TIMEOUT)
-                found = None if registry.is_off else registry.answer(path)
+                is_off = registry.is_off or (registry.broken and path.startswith(registry.broken))
+                found = None if is_off else registry.answer(path)
                 kind, content = found or (JSON, b"{}")
-                self.send_response(503 if registry.is_off else 404 if found is None else 200)
+                self._send(503 if is_off else 404 if found is None else 200, kind, content)
+
+            def _send(self, status: int, kind: str, content: bytes) -> None:
+                self.send_response(status)
                 self.send_header("Content-Type", kind)
                 self.send_header("Content-Length", str(len(content)))
                 self.end_headers()
                 with suppress(OSError):  # who asked is gone
                     self.wfile.write(content)
+
+            def do_POST(self) -> None:
+                content = self.rfile.read(int(self.headers["Content-Length"]))
+                if self.headers.get("Content-Encoding") == "gzip":
+                    content = gzip.decompress(content)
+                registry.requests.append(self.path)
+                found = None if registry.is_off else registry.report(json.loads(content))
+                self._send(404 if found is None else 200, JSON, json.dumps(found).encode())
 
             def do_HEAD(self) -> None:
                 self.send_response(405)
@@ -80,6 +101,10 @@ class Registry:
         """Return what there is at a path, None for nothing."""
         raise NotImplementedError
 
+    def report(self, asked: Any) -> Any:
+        """Return the advisories of what is asked for, None for none of anything."""
+        return None
+
     def close(self) -> None:
         """Serve no more."""
         self.release.set()
@@ -93,6 +118,10 @@ class NpmRegistry(Registry):
     def __init__(self) -> None:
         self._manifests: dict[str, dict[str, dict[str, Any]]] = {}
         self._archives: dict[str, bytes] = {}
+        self.attestations: dict[str, dict[str, Any]] = {}
+        """{name@version: its attestations}; as long as there are none, nobody is asked for any."""
+        self.advisories: dict[str, list[dict[str, Any]]] | None = None
+        """{name: what is published of it}, None for a registry without advisories."""
         super().__init__()
 
     def publish(self, name: str, version: str, files: Mapping[str, str], **manifest: Any) -> None:
@@ -115,9 +144,35 @@ class NpmRegistry(Registry):
         """Return what a lock says of the bytes of a version."""
         return str(self._manifests[name][version]["dist"]["integrity"])
 
+    def attest(self, name: str, version: str, repository: str = REPOSITORY) -> None:
+        """Say that a version was built by a repository."""
+        digest = base64.b64decode(self.integrity(name, version)[len("sha512-") :]).hex()
+        workflow = {"workflow": {"repository": f"https://{repository}", "path": ".github/r.yml"}}
+        statement = _statement(
+            "sha512", digest, {"buildDefinition": {"externalParameters": workflow}}
+        )
+        self.attestations[f"{name}@{version}"] = {
+            "attestations": [
+                {"predicateType": "https://github.com/npm/attestation/publish", "bundle": {}},
+                {
+                    "predicateType": "https://slsa.dev/provenance/v1",
+                    "bundle": {"dsseEnvelope": {"payload": statement}},
+                },
+            ]
+        }
+
+    def report(self, asked: Any) -> Any:
+        known = self.advisories
+        return known and {name: known[name] for name in asked if name in known}
+
     def answer(self, path: str) -> Answer | None:
         if path in self._archives:
             return BYTES, self._archives[path]
+        if path == "/-/npm/v1/keys" and self.attestations:
+            return JSON, json.dumps({"keys": [{"keyid": "SHA256:x"}]}).encode()
+        attested = self.attestations.get(path.removeprefix("/-/npm/v1/attestations/"))
+        if attested:
+            return JSON, json.dumps(attested).encode()
         name = path.strip("/")
         versions = self._manifests.get(name)
         if versions is None:
@@ -131,7 +186,9 @@ class PypiIndex(Registry):
     """A simple index of Python packages."""
 
     def __init__(self) -> None:
-        self._wheels: dict[str, bytes] = {}
+        self._archives: dict[str, bytes] = {}
+        self.attestations: dict[str, dict[str, Any]] = {}
+        """{name of an archive: its provenance}; with any, answers are in JSON."""
         super().__init__()
         self.simple = f"{self.url}/simple"
 
@@ -148,36 +205,128 @@ class PypiIndex(Registry):
         """Publish a wheel, or replace its bytes."""
         plain = name.replace("-", "_")
         wheel = _wheel(plain, version, files, requires, scripts or {}, tag)
-        self._wheels[f"/files/{plain}-{version}-{tag}.whl"] = wheel
+        self._archives[f"/files/{plain}-{version}-{tag}.whl"] = wheel
+
+    def publish_source(self, name: str, version: str, files: Mapping[str, str]) -> None:
+        """Publish a source distribution, or replace its bytes; building it needs nothing else."""
+        plain = name.replace("-", "_")
+        self._archives[f"/files/{plain}-{version}.tar.gz"] = _source(plain, version, files)
 
     def withdraw(self, name: str, version: str) -> None:
         """Have a version no more."""
         start = f"/files/{name.replace('-', '_')}-{version}-"
-        self._wheels = {k: v for k, v in self._wheels.items() if not k.startswith(start)}
+        source = f"{start[:-1]}.tar.gz"
+        self._archives = {
+            path: archive
+            for path, archive in self._archives.items()
+            if path != source and not path.startswith(start)
+        }
 
-    def digest(self, name: str, version: str, tag: str = "py3-none-any") -> str:
-        """Return the SHA-256 of a wheel in hexadecimal digits."""
-        wheel = self._wheels[f"/files/{name.replace('-', '_')}-{version}-{tag}.whl"]
-        return hashlib.sha256(wheel).hexdigest()
+    def digest(self, name: str, version: str, end: str = "-py3-none-any.whl") -> str:
+        """Return the SHA-256 of an archive in hexadecimal digits; `end`: what its name ends in."""
+        archive = self._archives[f"/files/{name.replace('-', '_')}-{version}{end}"]
+        return hashlib.sha256(archive).hexdigest()
+
+    def attest(self, name: str, version: str, repository: str = REPOSITORY) -> None:
+        """Say that the wheels of a version were built by a repository."""
+        publisher = {"kind": "GitHub", "repository": repository.partition("/")[2]}
+        start = f"/files/{name.replace('-', '_')}-{version}-"
+        for path, wheel in self._archives.items():
+            if path.startswith(start):
+                statement = _statement("sha256", hashlib.sha256(wheel).hexdigest(), {})
+                bundle = {
+                    "publisher": {**publisher, "workflow": "r.yml"},
+                    "attestations": [{"version": 1, "envelope": {"statement": statement}}],
+                }
+                self.attestations[path[7:]] = {"version": 1, "attestation_bundles": [bundle]}
+
+    def _project(self, name: str) -> Answer | None:
+        """Return what there is of a package, in JSON (PEP 691, PEP 740)."""
+        files = [
+            {
+                "filename": place[7:],
+                "url": f"{self.url}{place}",
+                "hashes": {"sha256": hashlib.sha256(wheel).hexdigest()},
+                "provenance": (
+                    f"{self.url}/integrity/{place[7:]}" if place[7:] in self.attestations else None
+                ),
+            }
+            for place, wheel in self._archives.items()
+            if place.startswith(f"/files/{name}-")
+        ]
+        versions = sorted({str(file["filename"]).split("-")[1] for file in files})
+        document = {"meta": {"api-version": "1.3"}, "name": name.replace("_", "-"), "files": files}
+        content = json.dumps({**document, "versions": versions}).encode()
+        return ("application/vnd.pypi.simple.v1+json", content) if files else None
 
     def answer(self, path: str) -> Answer | None:
-        if path in self._wheels:
-            return BYTES, self._wheels[path]
+        if path in self._archives:
+            return BYTES, self._archives[path]
+        attested = self.attestations.get(path.removeprefix("/integrity/"))
+        if attested:
+            return JSON, json.dumps(attested).encode()
         name = path.removeprefix("/simple/").strip("/").replace("-", "_")
+        if self.attestations:
+            return self._project(name)
         links = [
-            f'<a href="{place}#sha256={hashlib.sha256(wheel).hexdigest()}">{place[7:]}</a><br>'
-            for place, wheel in self._wheels.items()
+            f'<a href="{place}#sha256={hashlib.sha256(archive).hexdigest()}">{place[7:]}</a><br>'
+            for place, archive in self._archives.items()
             if place.startswith(f"/files/{name}-")
         ]
         return (HTML, f"<!DOCTYPE html><body>{''.join(links)}</body>".encode()) if links else None
 
 
+class Osv(Registry):
+    """A service of advisories, as uv asks it: https://google.github.io/osv.dev/api."""
+
+    def __init__(self) -> None:
+        self.advisories: dict[str, dict[str, Any]] = {}
+        """{name of a package: an advisory in the format of OSV}."""
+        super().__init__()
+
+    def report(self, asked: Any) -> Any:
+        found = [self.advisories.get(query["package"]["name"]) for query in asked["queries"]]
+        vulns = [[{"id": one["id"], "modified": one["modified"]}] if one else [] for one in found]
+        return {"results": [{"vulns": one} for one in vulns]}
+
+    def answer(self, path: str) -> Answer | None:
+        known = {f"/v1/vulns/{one['id']}": one for one in self.advisories.values()}
+        return (JSON, json.dumps(known[path]).encode()) if path in known else None
+
+
+def _statement(algorithm: str, digest: str, predicate: Mapping[str, Any]) -> str:
+    """Return a statement of in-toto about an archive, in base64."""
+    statement = {"subject": [{"digest": {algorithm: digest}}], "predicate": predicate}
+    return base64.b64encode(json.dumps(statement).encode()).decode()
+
+
 def _tar(files: Mapping[str, str]) -> bytes:
     """Return an archive as npm has them: all files below `package/`."""
+    return _packed("package", files)
+
+
+def _source(name: str, version: str, files: Mapping[str, str]) -> bytes:
+    """Return a source distribution that builds itself (PEP 517), of the wheel that lies in it."""
+    wheel = _wheel(name, version, files, (), {}, "py3-none-any")
+    backend = f"""\
+import base64, pathlib
+def build_wheel(folder, *_):
+    file = "{name}-{version}-py3-none-any.whl"
+    pathlib.Path(folder, file).write_bytes(base64.b64decode({base64.b64encode(wheel)!r}))
+    return file
+"""
+    project = '[build-system]\nrequires = []\nbuild-backend = "own"\nbackend-path = ["."]\n'
+    about = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+    texts = {"pyproject.toml": project, "own.py": backend, "PKG-INFO": about}
+    return _packed(f"{name}-{version}", texts)
+
+
+def _packed(folder: str, files: Mapping[str, str]) -> bytes:
+    """Return an archive whose files lie in a folder."""
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w") as archive:
         for name, text in files.items():
-            member = tarfile.TarInfo(f"package/{name}")
+            member = tarfile.TarInfo(f"{folder}/{name}")
             member.size, member.mode = len(text.encode()), 0o755
             archive.addfile(member, io.BytesIO(text.encode()))
     return gzip.compress(content.getvalue(), mtime=0)
@@ -310,9 +459,13 @@ class Registries:
             "UV_CACHE_DIR": str(own / "uv"),
             "UV_NO_CONFIG": "1",
             "UV_PYTHON_DOWNLOADS": "never",
+            "UV_HTTP_RETRIES": "0",
             "PIP_INDEX_URL": self.pypi.simple,
             "PIP_CONFIG_FILE": os.devnull,
             "PIP_CACHE_DIR": str(own / "pip"),
+            # Nothing else is reached: uv has a service of its own for advisories.
+            "HTTPS_PROXY": "http://127.0.0.1:1",
+            "https_proxy": "http://127.0.0.1:1",
             "NO_PROXY": "127.0.0.1",
             "no_proxy": "127.0.0.1",
         }

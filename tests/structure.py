@@ -29,7 +29,7 @@ import mcpagg_runtime
 Graph = Mapping[str, set[str]]
 PARTS = {"compiler": mcpagg, "runtime": mcpagg_runtime}
 CALLS = 5
-BESIDE = ("remote", "http", "tool")
+BESIDE = ("remote", "http", "tool", "frozen")
 """The folders of the runtime that a reader of the core on stdio need not know."""
 MODERN = ("modern",)
 """Those of the era without handshakes, which are told apart."""

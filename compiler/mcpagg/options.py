@@ -153,7 +153,7 @@ _FREEZE = (
     "have all servers start what was reviewed, to the last package and byte;"
     " --freeze=NAME: this one (globs, repeatable)"
 )
-_SCRIPTS = "--freeze: run the install scripts of this package (repeatable)"
+_SCRIPTS = "--freeze: run install scripts of this package, or build it (repeatable)"
 _IGNORE = "a finding that is no fault, by its name in brackets (globs, repeatable)"
 _IDLE = "end a server idle for so long; default no"
 _TIMEOUT = "limit of a call, in seconds; progress extends it, up to ten times; default none"

@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:76d8f01d75888f79aa06bf7e6e5f65101786b2deb7e5a5072f9329f3d54da0fe (mcpagg 0.1.0; without frozen, http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking, tool.prefetch)
+#   runtime:  sha256:64813b4b695cba737707723d77b6a7a8a821612d45206f208f72f1c02c0a8229 (mcpagg 0.1.0)
 
 import sys
 
@@ -210,80 +210,6 @@ SNAPSHOT = {
 
 COMPILER = "0.1.0"
 
-# start/embedded.py
-import sys
-
-START = "start"
-SPARE = []
-
-
-class Embedded:
-    def __init__(self, package, texts, names, end):
-        self.package = package
-        self.texts = texts
-        self.names = names
-        self.end = end
-        self.lines = {}
-
-    def find_spec(self, name, *_):
-        package, own = name.partition(".")[::2]
-        if package != self.package:
-            return None
-        is_package = "." not in own
-        if not (is_package or own in self.texts or own.startswith(f"{START}.")):
-            return None
-        new_spec = type(sys.__spec__)
-        file = self.names["__file__"]
-        spec = new_spec(name, self, origin=file, is_package=is_package)
-        return spec
-
-    def create_module(self, spec):
-        return
-
-    def exec_module(self, module):
-        _, _, own = module.__name__.partition(".")
-        if own in self.texts:
-            self._run(own, vars(module))
-        elif own.startswith(f"{START}."):
-            code = self.names.items()
-            vars(module).update({name: value for name, value in code if name[:2] != "__"})
-
-    def _run(self, own, names):
-        names["__file__"] = file = self.names["__file__"]
-        code = compile(self.texts[own], file, "exec", dont_inherit=True)
-        code = _with_line_offset(code, self._line(own) - 1)
-        try:
-            exec(code, names)
-        except (ImportError, OSError):
-            if not SPARE:
-                raise
-            import os
-
-            os.close(SPARE.pop())
-            exec(code, names)
-
-    def _line(self, own):
-        if own not in self.lines:
-            line = self.end
-            for name in reversed(self.texts):
-                line -= self.texts[name].count("\n") + 1
-                self.lines[name] = line
-        return self.lines[own]
-
-
-def _with_line_offset(code, lines):
-    inner = [
-        _with_line_offset(const, lines) if type(const) is type(code) else const
-        for const in code.co_consts
-    ]
-    return code.replace(co_firstlineno=code.co_firstlineno + lines, co_consts=tuple(inner))
-
-
-def embed(package, texts, names):
-    end = sys._getframe(1).f_lineno - 1
-    sys.meta_path.insert(0, Embedded(package, texts, names, end))
-
-
 # start/greeting.py
 LEGACY_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 RELAYED = ("roots", "sampling", "elicitation")
@@ -323,39 +249,13 @@ def initialize_result(version, capabilities, info, instructions):
     return f'{head},"serverInfo":{info}{words}}}'
 
 
-def cut_list(text, key, label, server, rows):
-    mark, address = f'\n "{label}": ', f'\n "{key}": '
-    found = {}
-    for item in text[3:-2].split(",\n{") if text != "[]" else ():
-        head, _, rest = f"\n {item}".partition(mark)
-        name, end = string_at(rest, 0)
-        own = name if key == label else string_at(f"\n {item}".partition(address)[2], 0)[0]
-        found[own] = name, f'{{{_joined(head)}"{label}":', _joined(rest[end:])
-    for exposed, row in rows.items():
-        own = row[0] if row else exposed
-        name, head, tail = found[own]
-        shown = labelled(server, name)
-        yield own, (exposed, row[1]) if len(row) > 1 else (shown, shown), head, tail
-
-
-def _joined(text):
-    return "".join([line.lstrip(" ") for line in text.split("\n")])
-
-
-def labelled(server, name):
-    return f"[{server}] {name}" if server else name
-
-
-def list_result(member, items):
-    return f'{{"{member}":[{",".join(items)}]}}'
-
-
 # start/handover.py
 import sys
 
 INTERRUPT = 2
 ENDING = (1, 2, 15) if sys.platform != "win32" else (2, 15, 21)
 HEAD_START_SECONDS = 0.02
+HEAD_STARTS = 16
 LOG_DIRECTORY = "MCP_PROXY_LOG_DIRECTORY_PATH"
 ABOVE = "MCPAGG_ABOVE"
 LOG_LEVEL = "MCP_PROXY_LOG_LEVEL"
@@ -364,6 +264,7 @@ LOG_LEVEL = "MCP_PROXY_LOG_LEVEL"
 class Handover:
     def __init__(self):
         self.face = None
+        self.digest = ""
         self.initialize_line = b""
         self.initialized = False
         self.unprocessed = b""
@@ -408,13 +309,13 @@ class StaticAnswers:
         self.children = {self.face: children[self.face]} if self.face else children
         self.own = None
         if self.face:
-            from _mcpagg_76d8f01d.plan.own import OwnWords
-
+            run_late("start.own")
             self.own = OwnWords(tables["snapshot"][self.face]["server"])
         self.options, _ = scan(tables["options"], 0)
         self.lists, _ = scan(tables["lists"], 0)
         self.spelling = spelling_for(self.options["names"], None)
         self.capable = False
+        self.head_starts = 0
 
     def can_serve(self):
         needs = [name for facts in self.children.values() for name in facts.get("needs", ())]
@@ -435,9 +336,13 @@ class StaticAnswers:
 
     def _more(self, line):
         handover = self.handover
-        wants_servers = handover.initialized and self.options["start"] == "eager"
-        if len(line) > LONG or (wants_servers and not has_input(HEAD_START_SECONDS)):
+        if len(line) > LONG:
             return None
+        if handover.initialized and self.options["start"] == "eager":
+            run_late("start.waiting")
+            self.head_starts += 1
+            if self.head_starts > HEAD_STARTS or not has_input(HEAD_START_SECONDS):
+                return None
         data = read(0, LONG)
         handover.unprocessed += data
         handover.at_end = not data
@@ -482,49 +387,23 @@ class StaticAnswers:
             return "{}"
         if method not in self.lists:
             return None
-        kind, member, key, label = self.lists[method]
+        kind = self.lists[method][0]
         of = "resources" if kind == "templates" else kind
         if self.own is not None and of not in self.own.declared:
             return None
-        return self._list(kind, member, key, label)
+        run_late("start.lists")
+        return static_list(self, *self.lists[method])
 
     def _initialize_result(self, asked):
         tables, own = self.tables, self.own
         if own is not None:
-            from _mcpagg_76d8f01d.plan.own import newest_version
-
+            run_late("start.own")
             version = negotiated_version(asked, *map(newest_version, self.children.values()))
             return initialize_result(version, own.capabilities, own.info, own.instructions)
         version = negotiated_version(asked)
         info = f'{{"name":{quote(tables["name"])},"version":"{version_of(self.children)}"}}'
         instructions = "\n\n".join(scan(tables["instructions"], 0)[0])
         return initialize_result(version, tables["capabilities"], info, instructions)
-
-    def _list(self, kind, member, key, label):
-        items = []
-        column = 1 if self.spelling == "portable" else 0
-        for server, rows in self._routes(kind).items():
-            text = self.tables["snapshot"][server].get(kind, "[]")
-            facts = self.children.get(server, {}) if kind == "tools" else {}
-            hidden = () if self.capable else facts.get("conditional", ())
-            shown = "" if self.face else server
-            for own, names, head, tail in cut_list(text, key, label, shown, rows):
-                if not names[column]:
-                    return None
-                if own not in hidden:
-                    items.append(head + quote(names[column]) + tail)
-        return list_result(member, items)
-
-    def _routes(self, kind):
-        routes = scan(self.tables[kind], 0)[0]
-        face = self.face
-        if not face:
-            return routes
-        from _mcpagg_76d8f01d.plan.own import own_rows
-
-        apart = scan(self.tables.get("own_uris", "{}"), 0)[0].get(face, {})
-        rows = routes.get(face, {})
-        return {face: own_rows(face, self.options["separator"], rows, apart.get(kind))}
 
 
 def is_set(name):
@@ -536,11 +415,11 @@ def exit_on_signal(number):
     on_signal(number, (lambda *_: _exit(0)) if POSIX else SIG_DFL)
 
 
-def face_asked(words, tables):
+def face_asked(words, tables, handover):
     if words and words[-1].startswith("sha256:"):
-        from _mcpagg_76d8f01d.plan.digest import data_digest, is_digest
-
-        if not is_digest(words[-1]) or not data_digest(tables).startswith(words[-1]):
+        run_late("start.digest")
+        handover.digest = data_digest(tables)
+        if not is_digest(words[-1]) or not handover.digest.startswith(words[-1]):
             return None
         words = words[:-1]
     if not words:
@@ -548,12 +427,12 @@ def face_asked(words, tables):
     return words[1] if len(words) == 2 and words[0] == "--as" and words[1] else None
 
 
-def main(tables, file):
+def main(tables, file, embed_runtime):
     on_signal(INTERRUPT, SIG_DFL)
     handover = Handover()
     if not isatty(0):
         try:
-            handover.face = face_asked(sys.argv[1:], tables)
+            handover.face = face_asked(sys.argv[1:], tables, handover)
             can_answer = handover.face is not None and "profiles" not in tables
             static = StaticAnswers(tables, handover) if can_answer else None
             if static is not None and static.can_serve():
@@ -564,7 +443,8 @@ def main(tables, file):
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_76d8f01d.stdio.running import run
+    embed_runtime()
+    from _mcpagg_64813b4b.stdio.running import run
 
     run(tables, file, handover)
 
@@ -601,44 +481,11 @@ def string_at(text, index):
     return string_behind(text, index + 1, True)
 
 
-# start/waiting.py
-POLL_SECONDS = 0.001
-
-
-def has_input(seconds):
-    try:
-        from select import POLLIN, poll
-    except ImportError:
-        return pipe_has_input(seconds)
-    waiting = poll()
-    waiting.register(0, POLLIN)
-    return bool(waiting.poll(seconds * 1000))
-
-
-def pipe_has_input(seconds):
-    from _winapi import PeekNamedPipe
-    from msvcrt import get_osfhandle
-    from time import monotonic, sleep
-
-    end = monotonic() + seconds
-    try:
-        pipe = get_osfhandle(0)
-        while not PeekNamedPipe(pipe)[0]:
-            if monotonic() >= end:
-                return False
-            sleep(POLL_SECONDS)
-    except BrokenPipeError:
-        return True
-    except OSError:
-        return False
-    return True
-
-
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_76d8f01d.plan.plan import Plan
-    from _mcpagg_76d8f01d.tool.aggregator import aggregator_of
+    from _mcpagg_64813b4b.plan.plan import Plan
+    from _mcpagg_64813b4b.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -663,7 +510,8 @@ from ..messages.protocol import (
  VERSION_KEY,
 )
 from ..plan.addresses import Addresses, uris_of
-from ..start.greeting import initialize_result, list_result
+from ..start.greeting import initialize_result
+from ..start.lists import list_result
 from ..start.values import quote
 LIST_MILLISECONDS = 3_600_000
 UNCHECKED_MILLISECONDS = 5_000
@@ -1161,7 +1009,7 @@ class Speakers:
     "launch.approval": r"""
 import os
 import subprocess
-from ..plan.digest import data_digest
+from ..start.digest import data_digest
 ALLOWED_SIGNERS = "MCPAGG_ALLOWED_SIGNERS"
 NAMESPACE = "mcpagg"
 TIMEOUT_SECONDS = 30.0
@@ -1545,7 +1393,7 @@ def missing_variables(
  return missing
 """,
     "launch.nesting": r"""
-from ..plan.digest import data_digest, sha256_of
+from ..start.digest import data_digest, sha256_of
 from ..start.handover import ABOVE
 _IDENTITY_DIGITS = 32
 
@@ -1926,7 +1774,7 @@ from ..lists.entries import legacy_item, overlaid, patches_of
 from ..messages.jsontext import edited, members, rivals
 from ..messages.protocol import MODERN_VERSION, SKILLS_EXTENSION
 from ..plan.addresses import rewritten_item
-from ..start.greeting import cut_list
+from ..start.lists import cut_list
 from ..start.values import quote
 LEGACY_ONLY = ("execution",)
 
@@ -2233,13 +2081,13 @@ def classes(old, new):
 SHOWN_NAMES = 20
 NAME_WIDTH = 100
 
-def drift_text(difference):
+def drift_text(difference, redact=str):
  parts = (("+", difference.added), ("-", difference.removed), ("~", difference.changed))
  signed = [(mark, name) for mark, names in parts for name in names]
  shown = []
  for mark, name in signed[:SHOWN_NAMES]:
   found = [one for one in difference.classes(name) if one not in ("added", "removed")]
-  text = mark + name + (f"({','.join(found)})" if found else "")
+  text = mark + redact(name) + (f"({','.join(found)})" if found else "")
   shown.append(text if len(text) <= NAME_WIDTH else f"{text[:NAME_WIDTH]}…")
  more = f" and {len(signed) - SHOWN_NAMES} more" if len(signed) > SHOWN_NAMES else ""
  return printable(" ".join(shown) + more)
@@ -2472,7 +2320,7 @@ from ..messages.jsontext import (
 )
 from ..plan.names import name_new
 from ..plan.uri_templates import is_qualifiable
-from ..start.greeting import labelled
+from ..start.lists import labelled
 from ..start.values import quote
 MAXIMUM_PAGES = 1000
 MAXIMUM_ENTRY_DEPTH = 100
@@ -5263,49 +5111,11 @@ def _with_each(text, member, change):
  same = new == [part for _, part in found]
  return text if same else Json(text).owned({member: f"[{','.join(new)}]"}).text
 """,
-    "plan.digest": r"""
-from ..start.values import quote
-DIGEST = "sha256:"
-LEAST_DIGITS = 16
-ENTRY_DIGITS = 32
-_NOT_SIGNED = ("approval", "compiler")
-
-def data_digest(tables):
- signed = {name: table for name, table in tables.items() if name not in _NOT_SIGNED}
- return DIGEST + sha256_of(_sorted_text(signed))
-
-def entry_digest(tables):
- return data_digest(tables)[: len(DIGEST) + ENTRY_DIGITS]
-
-def is_digest(word):
- digits = word[len(DIGEST) :]
- return (
-  word.startswith(DIGEST)
-  and len(digits) >= LEAST_DIGITS
-  and not digits.strip("0123456789abcdef")
- )
-
-def sha256_of(text):
- try:
-  from _sha2 import sha256
- except ImportError:
-  try:
-   from _sha256 import sha256
-  except ImportError:
-   from hashlib import sha256
- digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
- return digest
-
-def _sorted_text(value):
- if type(value) is str:
-  return quote(value)
- return "{" + ", ".join([f"{quote(k)}: {_sorted_text(value[k])}" for k in sorted(value)]) + "}"
-""",
     "plan.face": r"""
 import json
 from ..messages.jsontext import parse
 from ..plan.names import own_portable_names
-from ..plan.own import OwnWords, newest_version, own_rows
+from ..start.own import OwnWords, newest_version, own_rows
 INSTRUCTIONS_LIMIT = 2000
 
 class UnknownServer(Exception):
@@ -5407,8 +5217,8 @@ def _section(server, words, share):
  return text if len(text) <= share - 2 else text[: share - 3].rstrip() + "…"
 """,
     "plan.names": r"""
-from ..plan.digest import sha256_of
-from ..plan.own import PORTABLE, is_portable
+from ..start.digest import sha256_of
+from ..start.own import PORTABLE, is_portable
 PORTABLE_LIMIT = 50
 _HASH_LENGTHS = (6, 12, 32)
 
@@ -5492,66 +5302,10 @@ def _hashed(name, length):
  mark = sha256_of(name)[:length]
  return f"{_sanitized(name)[: PORTABLE_LIMIT - length - 1].rstrip('_-') or 'tool'}_{mark}"
 """,
-    "plan.own": r"""
-from ..start.greeting import LEGACY_VERSIONS, TASKS
-from ..start.values import quote, scan
-PORTABLE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
-OWN_LIMIT = 64
-
-def newest_version(facts):
- spoken = facts.get("handshake", facts["protocol"])
- return spoken if spoken in LEGACY_VERSIONS else LEGACY_VERSIONS[0]
-
-class OwnWords:
- def __init__(self, said):
-  value, _ = scan(said, 0)
-  self.info = text_of(value["serverInfo"])
-  self.modern_capabilities = text_of(_relayed_capabilities(value["capabilities"]))
-  shaken = value.get("handshakeCapabilities", value["capabilities"])
-  self.declared = _relayed_capabilities(shaken)
-  self.capabilities = text_of(self.declared)
-  self.instructions = value.get("instructions", "")
-
-def _relayed_capabilities(declared):
- passed = {name: value for name, value in declared.items() if name != "tasks"}
- extensions = passed.get("extensions")
- if type(extensions) is dict:
-  known = {name: value for name, value in extensions.items() if name != TASKS}
-  passed["extensions"] = {n: v if type(v) is dict else {} for n, v in known.items()}
- return passed
-
-def own_rows(
- server, separator, rows, uris):
- if uris is not None:
-  return dict.fromkeys(uris, ())
- found = {}
- for exposed, row in rows.items():
-  own = row[0] if row else exposed
-  if len(row) < 2:
-   found[own] = ()
-  else:
-   name = own if exposed == server + separator + own else exposed
-   found[name] = own, name if is_portable(name) else ""
- return found
-
-def is_portable(name):
- return 0 < len(name) <= OWN_LIMIT and PORTABLE.issuperset(name)
-
-def text_of(value):
- if type(value) is dict:
-  return (
-   "{" + ",".join([f"{quote(key)}:{text_of(part)}" for key, part in value.items()]) + "}"
-  )
- if type(value) is list:
-  return "[" + ",".join([text_of(part) for part in value]) + "]"
- if type(value) is str:
-  return quote(value)
- words = {None: "null", True: "true", False: "false"}
- return words[value] if value is None or type(value) is bool else repr(value)
-""",
     "plan.plan": r"""
 from ..messages.jsontext import obj, parse
 from ..messages.protocol import SERVER_KEY, SKILLS_EXTENSION
+from ..start.digest import data_digest
 from ..start.greeting import LEGACY_VERSIONS, version_of
 from ..start.values import quote
 PLAIN = ("name", "compiler", "config")
@@ -5570,8 +5324,9 @@ class Plan:
  face = ""
  identity = ""
  newest = LEGACY_VERSIONS[0]
- def __init__(self, tables):
+ def __init__(self, tables, digest=""):
   self.tables = tables
+  self._digest = digest
   self.name = tables["name"]
   self.compiler = tables["compiler"]
   self.config = tables.get("config", "")
@@ -5592,7 +5347,11 @@ class Plan:
   self.whole = self
   self.own_uris = parse(tables.get("own_uris", "{}"))
   self.overlays = tables.get("overlays", "")
-  self.frozen = tables.get("frozen", "")
+ @property
+ def digest(self):
+  whole = self.whole
+  whole._digest = whole._digest or data_digest(self.tables)
+  return whole._digest
  @property
  def needs(self):
   return [name for facts in self.children.values() for name in facts.get("needs", ())]
@@ -6180,7 +5939,7 @@ def spawn(launch):
    cwd=launch.cwd,
    **start_options(),
   )
-  return SpawnedProcess(launch, popen, _group_of(popen), ours)
+  return SpawnedProcess(launch, popen, group_of(popen), ours)
  except BaseException:
   for descriptor in ours:
    os.close(descriptor)
@@ -6189,7 +5948,7 @@ def spawn(launch):
   for descriptor in theirs:
    os.close(descriptor)
 
-def _group_of(popen):
+def group_of(popen):
  try:
   return lead_group(popen.pid)
  except OSError:
@@ -6531,8 +6290,9 @@ class Core:
   clock,
   mint,
   dispatching=Dispatch,
+  redact=str,
  ):
-  self.effects = Effects(clock)
+  self.effects = Effects(clock, redact)
   self.router = Router(answers, self.effects, dispatching)
   self._legacy = LegacyClients(self.router)
   self.children = self.router.children
@@ -6601,12 +6361,6 @@ class Core:
   return self.taken()
  def wake(self, child, client):
   child.lifecycle.want(client)
-  return self.taken()
- def child_installing(self, child, what):
-  child.installing(what)
-  return self.taken()
- def child_installed(self, child):
-  child.lifecycle.installed()
   return self.taken()
  def child_up(self, child, masks={}):
   if child.era == MODERN:
@@ -7388,7 +7142,6 @@ class CallQueue:
   self.seconds = connection.row.get("timeout") or connection.options.timeout
   self._waiting = []
   self._unknown = []
-  self._steps = 0
  @property
  def any_waits(self):
   return bool(self._waiting or self._unknown)
@@ -7519,14 +7272,6 @@ class CallQueue:
    else:
     text = spliced(params.text, [(params.place(("progressToken",)), known)])
    call.client.deliver(notification(PROGRESS, text))
- def tell_waiting(self, why):
-  self._steps += 1
-  for call in [*self._waiting, *self._unknown]:
-   if call.progress_token:
-    call.progressed(self._effects.clock())
-    step = f"{self._steps}e-6"
-    params = obj(progressToken=call.progress_token, progress=step, message=quote(why))
-    call.client.deliver(notification(PROGRESS, params))
  def withdraw(self, call, params):
   for line in (self._waiting, self._unknown):
    if call in line:
@@ -7616,9 +7361,6 @@ class Child:
  @property
  def era(self):
   return self.lifecycle.era
- def installing(self, what):
-  if self.lifecycle.install(what):
-   self.calls.tell_waiting(f"Server '{self.name}' {what}")
  def up(self, port, masks):
   if self.state != STARTING:
    return
@@ -7982,8 +7724,9 @@ STATE = "state"
 FOREVER = float("inf")
 
 class Effects:
- def __init__(self, clock):
+ def __init__(self, clock, redact=str):
   self.clock = clock
+  self.redact = redact
   self.alarm = FOREVER
   self.starts_due = False
   self.actions = []
@@ -8163,7 +7906,7 @@ class Instances:
 
 def admit(children):
  queued = [child for child in children if child.state == QUEUED]
- starting = sum(child.state == STARTING and not child.lifecycle.installs for child in children)
+ starting = sum(child.state == STARTING and child.lifecycle.is_timed for child in children)
  for child in sorted(queued, key=lambda child: not child.calls.any_waits):
   limit = MAXIMUM_STARTING if child.calls.any_waits else MAXIMUM_IN_BACKGROUND
   if starting >= limit:
@@ -8188,7 +7931,6 @@ QUEUED = "queued"
 STARTING = "starting"
 READY = "ready"
 DOWN = "down"
-INSTALLING = "installing"
 TRANSITIONS = {
  CREATED: (QUEUED,),
  QUEUED: (STARTING, CREATED),
@@ -8230,7 +7972,6 @@ class Lifecycle:
   self.capabilities = {}
   self.starting_at = self.ready_at = FOREVER
   self.active_at = FOREVER
-  self.installs = ""
   self._deadline = FOREVER
  def enter(self, state, reason=""):
   if state not in TRANSITIONS[self.state]:
@@ -8268,22 +8009,14 @@ class Lifecycle:
   self.enter(STARTING)
   self._launch()
  def _launch(self):
-  self._await_handshake()
+  self.await_handshake(self._connection.options.connect_timeout)
   self._effects.start(self._connection.child)
- def _await_handshake(self):
+ def await_handshake(self, seconds):
   self.starting_at = self._effects.clock()
-  limit = self._connection.options.connect_timeout
-  self._deadline = self._effects.arm(self.starting_at + limit)
- def install(self, what):
-  if self.state == STARTING and not self.installs:
-   self.installs = what
-   self._deadline = FOREVER
-   self._effects.entered(self._connection.child, INSTALLING, what)
-  return self.state == STARTING
- def installed(self):
-  if self.installs:
-   self.installs = ""
-   self._await_handshake()
+  self._deadline = self._effects.arm(self.starting_at + seconds)
+ @property
+ def is_timed(self):
+  return self._deadline < FOREVER
  def introduction(self):
   known = self._handshake in LEGACY_VERSIONS
   version = str(self._handshake) if known else LEGACY_VERSIONS[0]
@@ -8584,7 +8317,7 @@ class ListReader:
    self._serve(items)
   elif self._guarded:
    refused = difference.refused(self._accepted)
-   reasons = refusals(self.kind, difference, refused)
+   reasons = refusals(self.kind, difference, refused, self._effects.redact)
    self.withheld = Withheld(self._catalogue, self._server, reasons)
    recorded = self._catalogue.recorded(self._server)
    self._serve(accepted_items(recorded, difference, refused))
@@ -8603,7 +8336,7 @@ class ListReader:
  def _report(self, difference):
   self.drift, self.changes = "", difference.all_classes()
   if difference:
-   self.drift = drift_text(difference)
+   self.drift = drift_text(difference, self._effects.redact)
   if self._drift_at_start is None:
    self._drift_at_start = self.drift
   if not difference:
@@ -9106,11 +8839,12 @@ class Withheld:
   around = [folder for folder in served if is_within(uri, folder)]
   return all(len(folder) <= len(qualified_unit(withheld)) for folder in around)
 
-def refusals(kind, difference, refused):
+def refusals(
+ kind, difference, refused, redact):
  what, since = f"has a {kind.name[:-1]}", "since this proxy was compiled"
  how = {name: "is new" if name in difference.added else "changed" for name in refused}
  return {
-  difference.new[name]: f"{what} '{name}' that {became} {since}"
+  difference.new[name]: f"{what} '{redact(name)}' that {became} {since}"
   for name, became in how.items()
  }
 
@@ -9120,6 +8854,243 @@ def accepted_items(
  items.update({name: difference.new[name] for name in difference.changed})
  items.update({name: difference.new[name] for name in difference.added})
  return [item for name, item in items.items() if name not in refused]
+""",
+    "start.digest": r"""
+DIGEST = "sha256:"
+LEAST_DIGITS = 16
+ENTRY_DIGITS = 32
+_NOT_SIGNED = ("approval", "compiler")
+
+def data_digest(tables):
+ signed = {name: table for name, table in tables.items() if name not in _NOT_SIGNED}
+ return DIGEST + sha256_of(_sorted_text(signed))
+
+def for_entry(digest):
+ return digest[: len(DIGEST) + ENTRY_DIGITS]
+
+def is_digest(word):
+ digits = word[len(DIGEST) :]
+ return (
+  word.startswith(DIGEST)
+  and len(digits) >= LEAST_DIGITS
+  and not digits.strip("0123456789abcdef")
+ )
+
+def sha256_of(text):
+ try:
+  from _sha2 import sha256
+ except ImportError:
+  try:
+   from _sha256 import sha256
+  except ImportError:
+   from hashlib import sha256
+ digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+ return digest
+
+def _sorted_text(value):
+ if type(value) is str:
+  return quote(value)
+ return "{" + ", ".join([f"{quote(k)}: {_sorted_text(value[k])}" for k in sorted(value)]) + "}"
+""",
+    "start.embedded": r"""
+import sys
+START = "start"
+SPARE = []
+
+class Embedded:
+ def __init__(
+  self, package, texts, names, end):
+  self.package = package
+  self.texts = texts
+  self.names = names
+  self.end = end
+  self.lines = {}
+ def find_spec(self, name, *_):
+  package, own = name.partition(".")[::2]
+  if package != self.package:
+   return None
+  is_package = "." not in own
+  if not (is_package or own in self.texts or own.startswith(f"{START}.")):
+   return None
+  new_spec = type(sys.__spec__)
+  file = self.names["__file__"]
+  spec = new_spec(name, self, origin=file, is_package=is_package)
+  return spec
+ def create_module(self, spec):
+  return
+ def exec_module(self, module):
+  _, _, own = module.__name__.partition(".")
+  if own.startswith(f"{START}."):
+   if own in self.texts:
+    self.names["run_late"](own)
+   code = self.names.items()
+   vars(module).update({name: value for name, value in code if name[:2] != "__"})
+  elif own in self.texts:
+   self._run(own, vars(module))
+ def _run(self, own, names):
+  names["__file__"] = file = self.names["__file__"]
+  code = compile(self.texts[own], file, "exec", dont_inherit=True)
+  code = _with_line_offset(code, self._line(own) - 1)
+  try:
+   exec(code, names)
+  except (ImportError, OSError):
+   if not SPARE:
+    raise
+   import os
+   os.close(SPARE.pop())
+   exec(code, names)
+ def _line(self, own):
+  if own not in self.lines:
+   line = self.end
+   for name in reversed(self.texts):
+    line -= self.texts[name].count("\n") + 1
+    self.lines[name] = line
+  return self.lines[own]
+
+def _with_line_offset(code, lines):
+ inner = [
+  _with_line_offset(const, lines) if type(const) is type(code) else const
+  for const in code.co_consts
+ ]
+ return code.replace(co_firstlineno=code.co_firstlineno + lines, co_consts=tuple(inner))
+
+def embed(package, texts, names, end):
+ sys.meta_path.insert(0, Embedded(package, texts, names, end))
+""",
+    "start.lists": r"""
+
+def static_list(answers, kind, member, key, label):
+ items = []
+ column = 1 if answers.spelling == "portable" else 0
+ for server, rows in _routes(answers, kind).items():
+  text = answers.tables["snapshot"][server].get(kind, "[]")
+  facts = answers.children.get(server, {}) if kind == "tools" else {}
+  hidden = () if answers.capable else facts.get("conditional", ())
+  shown = "" if answers.face else server
+  for own, names, head, tail in cut_list(text, key, label, shown, rows):
+   if not names[column]:
+    return None
+   if own not in hidden:
+    items.append(head + quote(names[column]) + tail)
+ return list_result(member, items)
+
+def _routes(answers, kind):
+ tables, face = answers.tables, answers.face
+ routes = scan(tables[kind], 0)[0]
+ if not face:
+  return routes
+ run_late("start.own")
+ apart = scan(tables.get("own_uris", "{}"), 0)[0].get(face, {})
+ rows = routes.get(face, {})
+ return {face: own_rows(face, answers.options["separator"], rows, apart.get(kind))}
+
+def cut_list(
+ text, key, label, server, rows):
+ mark, address = f'\n "{label}": ', f'\n "{key}": '
+ found = {}
+ for item in text[3:-2].split(",\n{") if text != "[]" else ():
+  head, _, rest = f"\n {item}".partition(mark)
+  name, end = string_at(rest, 0)
+  own = name if key == label else string_at(f"\n {item}".partition(address)[2], 0)[0]
+  found[own] = name, f'{{{_joined(head)}"{label}":', _joined(rest[end:])
+ for exposed, row in rows.items():
+  own = row[0] if row else exposed
+  name, head, tail = found[own]
+  shown = labelled(server, name)
+  yield own, (exposed, row[1]) if len(row) > 1 else (shown, shown), head, tail
+
+def _joined(text):
+ return "".join([line.lstrip(" ") for line in text.split("\n")])
+
+def labelled(server, name):
+ return f"[{server}] {name}" if server else name
+
+def list_result(member, items):
+ return f'{{"{member}":[{",".join(items)}]}}'
+""",
+    "start.own": r"""
+PORTABLE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
+OWN_LIMIT = 64
+
+def newest_version(facts):
+ spoken = facts.get("handshake", facts["protocol"])
+ return spoken if spoken in LEGACY_VERSIONS else LEGACY_VERSIONS[0]
+
+class OwnWords:
+ def __init__(self, said):
+  value, _ = scan(said, 0)
+  self.info = text_of(value["serverInfo"])
+  self.modern_capabilities = text_of(_relayed_capabilities(value["capabilities"]))
+  shaken = value.get("handshakeCapabilities", value["capabilities"])
+  self.declared = _relayed_capabilities(shaken)
+  self.capabilities = text_of(self.declared)
+  self.instructions = value.get("instructions", "")
+
+def _relayed_capabilities(declared):
+ passed = {name: value for name, value in declared.items() if name != "tasks"}
+ extensions = passed.get("extensions")
+ if type(extensions) is dict:
+  known = {name: value for name, value in extensions.items() if name != TASKS}
+  passed["extensions"] = {n: v if type(v) is dict else {} for n, v in known.items()}
+ return passed
+
+def own_rows(
+ server, separator, rows, uris):
+ if uris is not None:
+  return dict.fromkeys(uris, ())
+ found = {}
+ for exposed, row in rows.items():
+  own = row[0] if row else exposed
+  if len(row) < 2:
+   found[own] = ()
+  else:
+   name = own if exposed == server + separator + own else exposed
+   found[name] = own, name if is_portable(name) else ""
+ return found
+
+def is_portable(name):
+ return 0 < len(name) <= OWN_LIMIT and PORTABLE.issuperset(name)
+
+def text_of(value):
+ if type(value) is dict:
+  return (
+   "{" + ",".join([f"{quote(key)}:{text_of(part)}" for key, part in value.items()]) + "}"
+  )
+ if type(value) is list:
+  return "[" + ",".join([text_of(part) for part in value]) + "]"
+ if type(value) is str:
+  return quote(value)
+ words = {None: "null", True: "true", False: "false"}
+ return words[value] if value is None or type(value) is bool else repr(value)
+""",
+    "start.waiting": r"""
+POLL_SECONDS = 0.001
+
+def has_input(seconds):
+ try:
+  from select import POLLIN, poll
+ except ImportError:
+  return pipe_has_input(seconds)
+ waiting = poll()
+ waiting.register(0, POLLIN)
+ return bool(waiting.poll(seconds * 1000))
+
+def pipe_has_input(seconds):
+ from _winapi import PeekNamedPipe
+ from msvcrt import get_osfhandle
+ from time import monotonic, sleep
+ end = monotonic() + seconds
+ try:
+  pipe = get_osfhandle(0)
+  while not PeekNamedPipe(pipe)[0]:
+   if monotonic() >= end:
+    return False
+   sleep(POLL_SECONDS)
+ except BrokenPipeError:
+  return True
+ except OSError:
+  return False
+ return True
 """,
     "stdio.call_log": r"""
 import os
@@ -9310,7 +9281,13 @@ class Engine:
   self.log = log
   self._refusal = refusal(self.plan.whole)
   dispatch = Dispatch if log is None else log.dispatch
-  self.core = Core(answers, monotonic, lambda: os.urandom(16).hex(), dispatch)
+  self.core = Core(
+   answers,
+   monotonic,
+   lambda: os.urandom(16).hex(),
+   dispatch,
+   self._redact,
+  )
   self.lock = threading.Lock()
   self._sinks = {}
   self._supervisor = Supervisor(self, folder)
@@ -9448,7 +9425,9 @@ class Engine:
   self.say(f"internal fault: {place}")
   return place
  def shown(self, text):
-  return shown(text, self._supervisor.redact)
+  return shown(text, self._redact)
+ def _redact(self, text):
+  return self._supervisor.redact(text)
  def _send_all(self, messages):
   for peer, those in messages.items():
    receiver = self._sinks.get(peer) or self._supervisor.current.get(peer)
@@ -9566,7 +9545,7 @@ def run(tables, file, handover):
  folder = own_folder(file)
  open_standard_files()
  try:
-  plan = Plan(tables)
+  plan = Plan(tables, handover.digest)
   face = handover.face
   is_plain = not face or face in plan.servers
   if face is None or not is_plain or os.environ.get(LOG_DIRECTORY):
@@ -9633,7 +9612,7 @@ from ..processes.polling import (
 )
 from ..processes.threads import SIGNAL_SECONDS
 from ..processes.writer import Writer
-from ..start.handover import ENDING, HEAD_START_SECONDS
+from ..start.handover import ENDING, HEAD_START_SECONDS, HEAD_STARTS
 from ..stdio.standard import print_error
 DRAIN_SECONDS = 5.0
 FLUSH_SECONDS = 1.0
@@ -9695,12 +9674,15 @@ class Stdio:
  def _read(self, unread):
   lines = Lines(self._refuse)
   self._receive(lines.feed(unread))
+  head_starts = 0
   while True:
    self.waiting = True
    if self.stopped or self.writer.broken:
     raise Stopped
    wakes = self.engine is None and self._wants_servers()
-   has_input = not wakes or self.input.ready(HEAD_START_SECONDS)
+   head_starts += wakes
+   is_late = head_starts > HEAD_STARTS
+   has_input = not wakes or (not is_late and self.input.ready(HEAD_START_SECONDS))
    data = self.input.read() if has_input else None
    self.waiting = False
    if data is None:
@@ -9824,9 +9806,7 @@ import threading
 from functools import partial
 from ..launch.launch import Launches
 from ..launch.nesting import with_identity
-from ..messages.jsontext import parse
 from ..messages.printable import where
-from ..plan.digest import data_digest
 from ..processes.process import Process
 from ..processes.reasons import start_failure
 from ..processes.spawning import spawn
@@ -9846,21 +9826,14 @@ class Supervisor:
    plan.whole.servers, os.environ, folder, plan.options.env == "minimal"
   )
   self._last_launches = {}
-  self._frozen = None
-  if plan.frozen:
-   from ..frozen.servers import FrozenServers
-   self._frozen = FrozenServers(parse(plan.frozen), folder, os.environ)
   self._starts = {}
-  self._digest = ""
   self.spawning = threading.Lock()
  def redact(self, text):
   for launch in [*self._last_launches.values()]:
    text = launch.redact(text)
   return text
  def start(self, child):
-  start = object()
-  if self._frozen is not None:
-   self._starts[child] = start
+  start = self._starts[child] = object()
   return start_thread(self._run, child, start) is not None
  def end(self, child, reason):
   if start_thread(self._end, child, reason) is None:
@@ -9882,8 +9855,6 @@ class Supervisor:
    _close_in_thread(run)
  def close(self):
   threads = []
-  if self._frozen is not None:
-   self._frozen.kill()
   for run in self._started:
    run.suppress_report()
    thread = start_thread(run.close)
@@ -9894,11 +9865,7 @@ class Supervisor:
     threads.append(thread)
   for thread in threads:
    join(thread)
-  if self._frozen is not None:
-   self._frozen.end()
  def kill(self):
-  if self._frozen is not None:
-   self._frozen.kill()
   for run in list(self._started):
    run.kill()
  def _run(self, child, start):
@@ -9906,15 +9873,13 @@ class Supervisor:
   launch = None
   run = None
   def ended(reason, stderr_tail):
-   if run is None or not run.detached:
+   stale = run.detached if run is not None else self._starts.get(child) is not start
+   if not stale:
     host.attempt(lambda core: core.child_down(child, reason, stderr_tail))
   try:
-   launch = self._launches.prepare(child.name)
-   self._last_launches[child.name] = launch
-   if self._frozen is not None and not self._install(child, launch, start, self._frozen):
-    return
+   launch = self._prepared(child)
    with self.spawning:
-    if host.is_closing:
+    if host.is_closing or self._starts.get(child) is not start:
      return
     run = self._start_run(child, launch, ended)
     with host.lock:
@@ -9930,19 +9895,15 @@ class Supervisor:
    if run is not None:
     run.end(f"was given up over an internal fault: {where(problem)}")
    else:
-    ended(f"could not be started: {start_failure(problem, launch)}", "")
- def _install(self, child, launch, start, frozen):
-  attempt = self._host.attempt
-  try:
-   frozen.prepare(
-    launch, lambda what: attempt(lambda core: core.child_installing(child, what))
-   )
+    why = self.redact(start_failure(problem, launch))
+    ended(f"could not be started: {why}", "")
   finally:
-   is_latest = self._starts.get(child) is start
-   if is_latest:
+   if self._starts.get(child) is start:
     del self._starts[child]
-  attempt(lambda core: core.child_installed(child))
-  return is_latest
+ def _prepared(self, child):
+  launch = self._launches.prepare(child.name)
+  self._last_launches[child.name] = launch
+  return launch
  def _start_run(self, child, launch, ended):
   host = self._host
   if launch.transport == "stdio":
@@ -9966,8 +9927,8 @@ class Supervisor:
   )
   return connection
  def _spawn(self, launch):
-  self._digest = self._digest or data_digest(self._host.plan.tables)
-  launch.env = with_identity(launch.env, self._digest, launch.name, os.environ)
+  digest = self._host.plan.digest
+  launch.env = with_identity(launch.env, digest, launch.name, os.environ)
   return spawn(launch)
 
 def _keep_spare_descriptor():
@@ -10405,14 +10366,8 @@ import os
 import signal
 from ..clients.profiles import narrowed, profile_names
 from ..launch.approval import NotApproved, signer_of
-from ..plan.digest import (
- DIGEST,
- LEAST_DIGITS,
- data_digest,
- entry_digest,
- is_digest,
-)
 from ..plan.face import UnknownServer, served
+from ..start.digest import DIGEST, LEAST_DIGITS, for_entry, is_digest
 from ..start.handover import ENDING, LOG_DIRECTORY, LOG_LEVEL
 from ..stdio.log_file import is_debug, open_log_at, path_in
 from ..stdio.standard import print_error
@@ -10444,177 +10399,170 @@ STATUSES = (
 )
 
 def run_command(plan, folder, arguments, handover):
- try:
-  words = _checked_digests(plan, arguments)
-  chosen = _read(plan, words)
-  status = _carry_out(_asked(plan, chosen), folder, chosen, handover)
- except SystemExit as left:
-  status = left.code if isinstance(left.code, int) else 1
- return flush_output() or status
+ return CommandLine(plan, folder).run(arguments, handover)
 
-def _checked_digests(plan, arguments):
- named = [word for word in arguments if word.startswith(DIGEST)]
- for word in named:
-  problem = ""
-  if not is_digest(word):
-   problem = f"{word!r} is no digest: write {LEAST_DIGITS} or more of its digits"
-  elif not data_digest(plan.tables).startswith(word):
-   problem = OTHER_DIGEST.format(named=word, own=entry_digest(plan.tables))
-  if problem:
-   print_error(f"{plan.name}: {problem}")
-   raise SystemExit(2)
- return [word for word in arguments if word not in named]
-
-def _asked(plan, chosen):
- try:
-  return served(plan, chosen.servers)
- except UnknownServer as problem:
-  print_error(f"{plan.name}: {problem}")
-  raise SystemExit(2) from None
-
-def _read(plan, arguments):
- print_lines([])
- parser = argument_parser(plan)
- chosen = parser.parse_args(arguments)
- if problem := _contradiction(plan, chosen):
-  parser.error(problem)
- return chosen
-
-def argument_parser(plan):
- parser = argparse.ArgumentParser(
-  description=f"{plan.name}: an MCP server over standard input and output. "
-  "Without arguments, or with --as, --names, --profile or --log alone, it serves. Any command"
-  f" may have a DIGEST behind it, {DIGEST}…: a file whose data are others does nothing then.",
-  epilog=STATUSES,
- )
- asked = parser.add_mutually_exclusive_group()
- add = asked.add_argument
- add("--list", action="store_true", help="list what it offers")
- add("--env", action="store_true", help="list the variables that it needs")
- add("--digest", action="store_true", help="print the digest that an entry may name: see DIGEST")
- add("--verify", metavar="SIGNERS", help="has one of these allowed signers approved it?")
- add("--check", action="store_true", help="start all servers; are they as when compiled?")
- add(
-  "--call",
-  nargs="+",
-  metavar=("NAME", "ARGUMENT"),
-  help="call one tool; arguments: a JSON object, or key=value as its schema types them",
- )
- fetch = "install what servers start, all or these; nothing is started"
- fetch = fetch if plan.frozen else argparse.SUPPRESS
- add("--prefetch", nargs="*", metavar="NAME", help=fetch)
- add("--log", metavar="FILE", help="serve, and log what becomes of servers")
- add = parser.add_argument
- about = "this server alone, as itself; repeated: these alone, as one proxy"
- add("--as", dest="servers", metavar="NAME", action="append", default=[], help=about)
- add("--http", action="store_true", help="serve many clients over HTTP")
- add("--host", help="http: the address to listen on; default 127.0.0.1")
- add("--port", help="http: its port, 0 for any that is free; default 3006")
- add("--path", help="http: the path of the endpoint; default /mcp")
- add("--log-calls", action="store_true", help="log: a line a call, too, without arguments")
- add("--json", action="store_true", help="list (with schemas), env, check: print JSON")
- add("--save", metavar="DIR", help="call: write images, sounds and blobs of the result to DIR")
- add("--text", action="store_true", help="call: print the texts of the result alone")
- hidden = None if plan.frozen else argparse.SUPPRESS
- add("--offline", action="store_true", help=hidden or "prefetch: only look what is not there")
- add("--deep", action="store_true", help=hidden or "check: read every file of installed trees")
- spellings = ("portable", "spec")
- add("--names", choices=spellings, help="serve, list: the names that every client is shown")
- about = "as if all else did not exist" if plan.profiles else argparse.SUPPRESS
- add("--profile", choices=profile_names(plan) or None, help=about)
- version = f"{plan.name} {plan.version}, compiled by mcpagg {plan.compiler}"
- add("--version", action="version", version=version)
- return parser
-
-def _contradiction(plan, chosen):
- fetches = chosen.prefetch is not None
- shows = bool(chosen.env or chosen.check or chosen.verify or chosen.call or chosen.digest)
- looks = shows or fetches
- freezes = fetches or chosen.offline or chosen.deep
- prints_json = chosen.list or chosen.env or chosen.check
- logs = chosen.log or os.environ.get(LOG_DIRECTORY)
- addressed = chosen.host or chosen.port or chosen.path
- http = plan.options.http
- unknown = chosen.profile is not None and not plan.profiles
- rules = (
-  (unknown, "--profile: this file was compiled without profiles"),
-  (freezes and not plan.frozen, "--prefetch: this file was compiled without --freeze"),
-  (chosen.offline and not fetches, "--offline goes with --prefetch"),
-  (chosen.deep and not chosen.check, "--deep goes with --check"),
-  (chosen.json and not prints_json, "--json goes with --list, --env or --check"),
-  (chosen.save is not None and not chosen.call, "--save goes with --call"),
-  (chosen.text and not chosen.call, "--text goes with --call"),
-  (chosen.http and http is None, "--http: this file was compiled without --serve stdio,http"),
-  (chosen.http and (looks or chosen.list), "--http serves, and does nothing else"),
-  (addressed and not chosen.http, "--host, --port and --path go with --http"),
-  (chosen.log_calls and not logs, "--log-calls goes with --log"),
-  (chosen.names and looks, "--names goes with serving and --list"),
- )
- return next((problem for is_broken, problem in rules if is_broken), "")
-
-def _carry_out(plan, folder, chosen, handover):
- if chosen.digest:
-  return print_lines([entry_digest(plan.tables)])
- if chosen.verify:
-  return verify_approval(plan, chosen.verify)
- if chosen.names:
-  plan.use_names(chosen.names)
- fetches = chosen.prefetch is not None
- serves = not (chosen.list or chosen.env or chosen.check or chosen.call or fetches)
- if chosen.profile or not serves:
-  plan = narrowed(plan, chosen.profile)
- if serves:
-  return _serve(plan, folder, chosen, handover)
- for number in ENDING:
-  signal.signal(number, _stop)
- if chosen.call:
-  name, *given = chosen.call
-  show = print_texts if chosen.text else print_json
-  return call_tool(plan, folder, name, given, chosen.save, show)
- installed = _installed(plan, folder)
- if fetches and installed is not None:
-  return installed.run(chosen.prefetch, offline=chosen.offline)
- if chosen.check:
-  damages = installed.damages(deep=chosen.deep) if installed is not None else {}
-  servers = check_servers(plan, folder, damages)
-  lines = (health_line(name, health) for name, health in servers.items())
-  status = _print({"servers": servers}, lines, chosen.json)
-  return status or (0 if all(map(is_sound, servers.values())) else 1)
- frozen = installed.states() if installed is not None else {}
- states = [f"{name}: frozen: {state}" for name, state in frozen.items()]
- if chosen.env:
-  uses, desktop = variables(plan, folder), desktop_needs(plan, folder)
-  output = [*map(variable_line, uses), *desktop_lines(desktop), *_without_log(), *states]
-  document = {"variables": uses, "desktop": desktop, **({"frozen": frozen} if frozen else {})}
+class CommandLine:
+ commands = ("list", "env", "digest", "verify", "check", "call")
+ def __init__(self, plan, folder):
+  self.plan = plan
+  self.folder = folder
+ def run(self, arguments, handover):
+  try:
+   chosen = self._read(self._checked_digests(arguments))
+   self.plan = self._asked(chosen.servers)
+   status = self._carry_out(chosen, handover)
+  except SystemExit as left:
+   status = left.code if isinstance(left.code, int) else 1
+  return flush_output() or status
+ def _checked_digests(self, arguments):
+  named = [word for word in arguments if word.startswith(DIGEST)]
+  own = self.plan.digest if named else ""
+  for word in named:
+   problem = ""
+   if not is_digest(word):
+    problem = f"{word!r} is no digest: write {LEAST_DIGITS} or more of its digits"
+   elif not own.startswith(word):
+    problem = OTHER_DIGEST.format(named=word, own=for_entry(own))
+   if problem:
+    print_error(f"{self.plan.name}: {problem}")
+    raise SystemExit(2)
+  return [word for word in arguments if word not in named]
+ def _asked(self, servers):
+  try:
+   return served(self.plan, servers)
+  except UnknownServer as problem:
+   print_error(f"{self.plan.name}: {problem}")
+   raise SystemExit(2) from None
+ def _read(self, arguments):
+  print_lines([])
+  parser = self.parser()
+  chosen = parser.parse_args(arguments)
+  if problem := next((why for is_broken, why in self._rules(chosen) if is_broken), ""):
+   parser.error(problem)
+  return chosen
+ def parser(self):
+  parser = argparse.ArgumentParser(
+   description=f"{self.plan.name}: an MCP server over standard input and output. Without "
+   "arguments, or with --as, --names, --profile or --log alone, it serves. Any command"
+   f" may have a DIGEST behind it, {DIGEST}…: a file whose data are others does nothing"
+   " then.",
+   epilog=STATUSES,
+  )
+  self._add_commands(parser.add_mutually_exclusive_group().add_argument)
+  self._add_options(parser.add_argument)
+  return parser
+ def _add_commands(self, add):
+  add("--list", action="store_true", help="list what it offers")
+  add("--env", action="store_true", help="list the variables that it needs")
+  about = "print the digest that an entry may name: see DIGEST"
+  add("--digest", action="store_true", help=about)
+  add("--verify", metavar="SIGNERS", help="has one of these allowed signers approved it?")
+  about = "start all servers; are they as when compiled?"
+  add("--check", action="store_true", help=about)
+  about = "call one tool; arguments: a JSON object, or key=value as its schema types them"
+  add("--call", nargs="+", metavar=("NAME", "ARGUMENT"), help=about)
+  add("--log", metavar="FILE", help="serve, and log what becomes of servers")
+ def _add_options(self, add):
+  about = "this server alone, as itself; repeated: these alone, as one proxy"
+  add("--as", dest="servers", metavar="NAME", action="append", default=[], help=about)
+  add("--http", action="store_true", help="serve many clients over HTTP")
+  add("--host", help="http: the address to listen on; default 127.0.0.1")
+  add("--port", help="http: its port, 0 for any that is free; default 3006")
+  add("--path", help="http: the path of the endpoint; default /mcp")
+  about = "log: a line a call, too, without arguments"
+  add("--log-calls", action="store_true", help=about)
+  about = "list (with schemas), env, check: print JSON"
+  add("--json", action="store_true", help=about)
+  about = "call: write images, sounds and blobs of the result to DIR"
+  add("--save", metavar="DIR", help=about)
+  add("--text", action="store_true", help="call: print the texts of the result alone")
+  spellings = ("portable", "spec")
+  about = "serve, list: the names that every client is shown"
+  add("--names", choices=spellings, help=about)
+  plan = self.plan
+  about = "as if all else did not exist" if plan.profiles else argparse.SUPPRESS
+  add("--profile", choices=profile_names(plan) or None, help=about)
+  version = f"{plan.name} {plan.version}, compiled by mcpagg {plan.compiler}"
+  add("--version", action="version", version=version)
+ def command(self, chosen):
+  given = (name for name in self.commands if getattr(chosen, name) not in (None, False))
+  return next(given, "")
+ def _rules(self, chosen):
+  command = self.command(chosen)
+  addressed = chosen.host or chosen.port or chosen.path
+  logs = chosen.log or os.environ.get(LOG_DIRECTORY)
+  no_http = "--http: this file was compiled without --serve stdio,http"
+  unknown = chosen.profile is not None and not self.plan.profiles
+  prints_json = command in ("list", "env", "check")
+  calls = command == "call"
+  return [
+   (unknown, "--profile: this file was compiled without profiles"),
+   (chosen.json and not prints_json, "--json goes with --list, --env or --check"),
+   (chosen.save is not None and not calls, "--save goes with --call"),
+   (chosen.text and not calls, "--text goes with --call"),
+   (chosen.http and self.plan.options.http is None, no_http),
+   (chosen.http and bool(command), "--http serves, and does nothing else"),
+   (addressed and not chosen.http, "--host, --port and --path go with --http"),
+   (chosen.log_calls and not logs, "--log-calls goes with --log"),
+   (chosen.names and command not in ("", "list"), "--names goes with serving and --list"),
+  ]
+ def _carry_out(self, chosen, handover):
+  command = self.command(chosen)
+  if command == "digest":
+   return print_lines([for_entry(self.plan.digest)])
+  if command == "verify":
+   return verify_approval(self.plan, chosen.verify)
+  if chosen.names:
+   self.plan.use_names(chosen.names)
+  if chosen.profile or command:
+   self.plan = narrowed(self.plan, chosen.profile)
+  if not command:
+   return self._serve(chosen, handover)
+  for number in ENDING:
+   signal.signal(number, _stop)
+  return self._do(command, chosen)
+ def _do(self, command, chosen):
+  if command == "call":
+   name, *given = chosen.call
+   show = print_texts if chosen.text else print_json
+   return call_tool(self.plan, self.folder, name, given, chosen.save, show)
+  if command == "check":
+   servers = self._checked(chosen)
+   lines = (health_line(name, health) for name, health in servers.items())
+   status = _print({"servers": servers}, lines, chosen.json)
+   return status or (0 if all(map(is_sound, servers.values())) else 1)
+  document, output = self._environment() if command == "env" else self._listing()
   status = _print(document, output, chosen.json)
+  uses = document.get("variables", ())
   is_missing = any(not use["set"] and not use["has_default"] for use in uses)
   return status or (MISSING_VARIABLE if is_missing else 0)
- document = {**listing(plan), **({"frozen": frozen} if frozen else {})}
- return _print(document, [*listing_lines(plan), *states], chosen.json)
-
-def _installed(plan, folder):
- if not plan.frozen:
-  return None
- from ..tool.prefetch import Prefetch
- return Prefetch(plan, folder)
+ def _checked(self, _):
+  return check_servers(self.plan, self.folder, self.plan.servers)
+ def _environment(self):
+  uses, desktop = variables(self.plan, self.folder), desktop_needs(self.plan, self.folder)
+  lines = [*map(variable_line, uses), *desktop_lines(desktop), *_without_log()]
+  return {"variables": uses, "desktop": desktop}, lines
+ def _listing(self):
+  return listing(self.plan), [*listing_lines(self.plan)]
+ def _serve(self, chosen, handover):
+  plan = self.plan
+  path = chosen.log or path_in(os.environ.get(LOG_DIRECTORY, ""), plan.name)
+  try:
+   protocol = () if chosen.http else (0, 1)
+   calls = chosen.log_calls or is_debug()
+   log = open_log_at(plan, path, protocol, calls) if path else None
+  except (OSError, ValueError) as problem:
+   print_error(f"cannot write the log {path}: {problem}")
+   return 2
+  if not chosen.http:
+   return Stdio(plan, self.folder, log).run(handover)
+  from ..http.serving import serve_http
+  given = {"host": chosen.host, "port": chosen.port, "path": chosen.path}
+  asked = {name: value for name, value in given.items() if value is not None}
+  return serve_http(plan, self.folder, asked, log)
 
 def _print(document, lines, as_json):
  return print_json(document) if as_json else print_lines(lines)
-
-def _serve(plan, folder, chosen, handover):
- path = chosen.log or path_in(os.environ.get(LOG_DIRECTORY, ""), plan.name)
- try:
-  protocol = () if chosen.http else (0, 1)
-  log = open_log_at(plan, path, protocol, chosen.log_calls or is_debug()) if path else None
- except (OSError, ValueError) as problem:
-  print_error(f"cannot write the log {path}: {problem}")
-  return 2
- if not chosen.http:
-  return Stdio(plan, folder, log).run(handover)
- from ..http.serving import serve_http
- given = {"host": chosen.host, "port": chosen.port, "path": chosen.path}
- asked = {name: value for name, value in given.items() if value is not None}
- return serve_http(plan, folder, asked, log)
 
 def _without_log():
  if not is_debug() or os.environ.get(LOG_DIRECTORY):
@@ -10773,7 +10721,6 @@ from ..start.greeting import RELAYED
 from ..start.values import quote
 from ..tool.desktop import entry_path, lookups, shim_lines
 from ..tool.local_client import LocalClient
-_NOT_STARTED = {"state": DOWN, "protocol": None, "drift": {}, "started_in": None}
 _SHOWN = ("inputSchema", "outputSchema", "arguments")
 
 def listing_lines(plan):
@@ -10871,10 +10818,10 @@ def desktop_lines(needs):
  path = [f"PATH  a client that is started from a desktop needs {entry}"] if needs["PATH"] else []
  return [*path, *needs["notes"]]
 
-def check_servers(plan, folder, damages):
+def check_servers(plan, folder, names):
  proxy = LocalClient(plan, folder, obj(capabilities=obj(dict.fromkeys(RELAYED, "{}"))))
  engine = proxy.engine
- children = [child for child in engine.core.children.values() if child.name not in damages]
+ children = [child for child in engine.core.children.values() if child.name in names]
  try:
   for child in children:
    engine.wake(child, proxy.client)
@@ -10882,10 +10829,7 @@ def check_servers(plan, folder, damages):
    sleep(0.01)
  finally:
   proxy.close()
- found = {child.name: _health(child, engine) for child in children}
- return {
-  name: found.get(name) or {**_NOT_STARTED, "reason": damages[name]} for name in plan.servers
- }
+ return {child.name: _health(child, engine) for child in children}
 
 def is_sound(health):
  return health["state"] != DOWN and not health["drift"]
@@ -11038,7 +10982,22 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_76d8f01d", RUNTIME, globals())
+RUNTIME_END = sys._getframe().f_lineno - 1
+LATE = set()
+
+
+def run_late(name):
+    # A module of start that not every start needs before its first answer, as code of this file. By
+    # exec alone: the first compile() of a process takes 0.8 ms.
+    if name not in LATE:
+        LATE.add(name)
+        exec(RUNTIME[name], globals())
+
+
+def embed_runtime():
+    run_late("start.embedded")
+    embed("_mcpagg_64813b4b", RUNTIME, globals(), RUNTIME_END)
+
 
 PLAN = {
     "name": "mcp",
@@ -11055,4 +11014,6 @@ PLAN = {
 
 
 if __name__ == "__main__":
-    main(PLAN, __file__)
+    main(PLAN, __file__, embed_runtime)
+else:
+    embed_runtime()

@@ -99,12 +99,12 @@ class Workshop:
             for name, command in peers.items()
         }
 
-    def proxy(self, config: Path, *flags: str) -> str | None:
+    def proxy(self, config: Path, *flags: str, env: Mapping[str, str] | None = None) -> str | None:
         """Compile a config, once; None if that fails."""
         output = config.with_suffix(".py")
         if not output.exists():
             command = [*compiler(), str(config), "-o", str(output), *flags]
-            run = subprocess.run(command, capture_output=True, text=True, check=False)
+            run = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
             if run.returncode:
                 last = (run.stderr.strip().splitlines() or ["no message"])[-1]
                 self.note(f"mcpagg-compile {config.name}: exit {run.returncode}: {last}")

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -39,7 +39,9 @@ class GoneError(Exception):
 class Pipe:
     """A server and the pipe to it. Times are counted from just before its start."""
 
-    def __init__(self, argv: Sequence[str], cwd: str | None = None) -> None:
+    def __init__(
+        self, argv: Sequence[str], cwd: str | None = None, env: Mapping[str, str] | None = None
+    ) -> None:
         self.started = time.monotonic()
         self.process = subprocess.Popen(
             argv,
@@ -48,6 +50,7 @@ class Pipe:
             stderr=subprocess.DEVNULL,
             bufsize=1 << 16,  # what a pipe holds: the client is not what a large result waits for
             cwd=cwd,
+            env=env,
             start_new_session=True,
         )
         assert self.process.stdin is not None

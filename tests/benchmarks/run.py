@@ -21,6 +21,7 @@ from pathlib import Path
 import breakdown
 import calls
 import compiling
+import frozen
 import growth
 import large
 import over_http
@@ -34,7 +35,7 @@ from report import Report
 def main() -> None:
     """Run what the command line asks for."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parts = ("start", "calls", "large", "idle", "growth", "compile", "http")
+    parts = ("start", "calls", "large", "idle", "growth", "compile", "http", "freeze")
     parser.add_argument("--quick", action="store_true", help="fewer rounds")
     parser.add_argument("--only", choices=parts, action="append", help="this part (repeatable)")
     parser.add_argument("--peer", action="append", default=[], metavar="NAME=COMMAND")
@@ -53,6 +54,7 @@ def main() -> None:
         "growth": growth.measure,
         "compile": lambda bench: compiling.measure(bench, options.config),
         "http": lambda bench: over_http.measure(bench, named(options.http_peer)),
+        "freeze": frozen.measure,
     }
     with tempfile.TemporaryDirectory() as folder:
         workshop = Workshop(Path(folder), named(options.peer), report.note)
@@ -60,7 +62,7 @@ def main() -> None:
         if options.profile:
             breakdown.measure(bench)
         else:
-            for name in options.only or parts:
+            for name in options.only or parts[:-1]:  # the last one needs the network
                 measurements[name](bench)
     write(report, options.json, options.svg)
     sys.exit(0 if report.tables else 1)

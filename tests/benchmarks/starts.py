@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import resource
 import subprocess
+import sys
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,6 +23,10 @@ START_GOALS = (
     (Scene(30), "tools/list ms", 2.0),
 )
 """The most that a start may take, as a multiple of the floor."""
+
+GREETINGS = 25
+GREETED_GOALS = {"mcpagg": 1.6, "as one server": 1.5, "as one server, digest": 1.5}
+"""The most CPU that a start may take which ends after the handshake, as a multiple of the floor."""
 
 FIRST_CALL_GOAL, LATER_CALL_GOAL = 100.0, 2.0
 """How many milliseconds a first call may take longer than that of the child itself.
@@ -64,11 +71,45 @@ def measure(bench: Bench) -> None:
         bench.report.goal(f"first call, {scene}", more, "ms more than direct", most=FIRST_CALL_GOAL)
     more = tables[Scene(1)].more("mcpagg", "direct", "1 s later ms")
     bench.report.goal("first call, 1 s later", more, "ms more than direct", most=LATER_CALL_GOAL)
+    greetings(bench)
     for scene, table in tables.items():
         values = table.medians("initialize ms")
         bench.report.plots[f"start-{scene.name}"] = bars(
             f"spawn to initialize, {scene}", "ms", values
         )
+
+
+def greetings(bench: Bench) -> None:
+    """Greet a proxy, and one server of it as itself: the least CPU of all turns counts."""
+    proxy = bench.workshop.proxy(bench.workshop.config(Scene(10)))
+    if proxy is None:
+        return
+    digest = [sys.executable, proxy, "--digest"]
+    said = subprocess.run(digest, capture_output=True, text=True, check=True)
+    face = [*FLOOR, proxy, "--as", "child1"]
+    contenders = {
+        "floor": [*FLOOR, "-c", "pass"],
+        "mcpagg": [*FLOOR, proxy],
+        "as one server": face,
+        "as one server, digest": [*face, said.stdout.strip()],
+    }
+    taken = bench.turns(GREETINGS, contenders, greeted)
+    least = {name: {"CPU ms": [min(seen["CPU ms"])]} for name, seen in taken.items()}
+    table = bench.report.add("CPU until the handshake is answered", "floor", least)
+    for name, most in GREETED_GOALS.items():
+        ratio = table.ratio(name, "CPU ms")
+        bench.report.goal(f"CPU of a handshake, {name}", ratio, "x the floor", most=most)
+
+
+def greeted(argv: list[str]) -> dict[str, float]:
+    """Start a server that its client leaves behind the handshake; what it spent is known then."""
+    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {}}
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(argv, input=json.dumps(hello).encode() + b"\n", capture_output=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {"CPU ms": spent * 1000}
 
 
 def one_start(argv: list[str], up: Path, children: int) -> dict[str, float]:

@@ -5,17 +5,30 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from proxies import posix
-from registries import BAD, GOOD, NODE_SERVER, Registries, registries
-from wire import Wire, call, initialize, text
+from proxies import Typed, posix
+from registries import (
+    BAD,
+    GOOD,
+    NODE_SERVER,
+    PYTHON_SERVER,
+    REPOSITORY,
+    Osv,
+    Registries,
+    registries,
+)
+from wire import TIMEOUT, Wire, alive, call, initialize, text
 
 from mcpagg.command.cli import main
 from mcpagg.passes.emission.recorded import read_contents
+from mcpagg.passes.freezing.checking import NOT_LEARNT
+from mcpagg_runtime.frozen.pypi import hash_text
 
 pytestmark = posix("paths and programs of these tests are those of POSIX")
 needs_npm = pytest.mark.skipif(shutil.which("npm") is None, reason="needs npm")
@@ -57,11 +70,13 @@ def versions(file: Path) -> list[str]:
     return [" ".join(line.split(" ")[:2]) for line in read_contents(file).frozen["toy"][1:]]
 
 
+def which(name: str) -> str:
+    return shutil.which(name) or name
+
+
 def said(file: Path) -> str:
     """Return what the server of a proxy answers."""
-    with Wire(
-        [shutil.which("python3") or "python3", "-I", str(file)], env=dict(os.environ)
-    ) as wire:
+    with Wire([which("python3"), "-I", str(file)], env=dict(os.environ)) as wire:
         initialize(wire)
         return text(call(wire, "toy:t"))
 
@@ -191,6 +206,107 @@ def test_another_version_in_the_config_is_resolved_anew_and_a_server_stays_froze
     assert said(file) == "built own"
 
 
+def test_a_package_without_wheels_is_built_where_it_is_named(
+    tmp_path: Path,
+    both: Registries,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    source = {"deep_dep.py": "SAYS = 'built'\n"}
+    both.pypi.withdraw("deep-dep", "1.0.0")
+    both.pypi.publish_source("deep-dep", "1.0.0", source)
+    file = frozen(tmp_path, ENTRIES["pypi"], "--allow-failed")
+    assert "'toy' is not frozen: it needs deep-dep, of which the index" in capsys.readouterr().err
+    scripts = ["--freeze-scripts", "Deep_Dep"]
+    frozen(tmp_path, ENTRIES["pypi"], *scripts)
+    line = read_contents(file).frozen["toy"][1]
+    digest = hash_text(both.pypi.digest("deep-dep", "1.0.0", ".tar.gz"))
+    assert line == f"deep-dep 1.0.0 {digest} source"
+    assert "runs code of it" not in capsys.readouterr().err
+
+    both.pypi.publish_source("deep-dep", "1.0.1", {"deep_dep.py": f"SAYS = {BAD!r}\n"})
+    use_machine(both, monkeypatch, "second")
+    assert said(file) == "built own"
+    assert main(["--check", "-o", str(file)]) == 0
+    assert MOVED in capsys.readouterr().out
+    # A line that lets a package be built is none that is kept once it is no longer named.
+    assert main([str(tmp_path / "mcp.json"), "-o", str(file), "--freeze"]) == 2
+    assert "--freeze-scripts deep-dep lets it be built" in capsys.readouterr().err
+
+
+def test_no_older_version_is_frozen_because_the_newest_would_have_to_be_built(
+    tmp_path: Path, both: Registries, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def publish_newest(needs: str) -> None:
+        both.pypi.publish(
+            "toy-server",
+            "1.1.0",
+            {"toy_server.py": PYTHON_SERVER},
+            requires=["helper-dep>=1,<2", needs],
+            scripts={"toy-server": "toy_server:main"},
+        )
+
+    publish_newest("new-dep")
+    both.pypi.publish_source("new-dep", "1.0.0", {})
+    frozen(tmp_path, ENTRIES["pypi"])
+    assert "--freeze-scripts new-dep lets it be built" in capsys.readouterr().err
+    file = frozen(tmp_path, ENTRIES["pypi"], "--freeze-scripts", "new-dep")
+    assert "toy-server 1.1.0" in versions(file)
+    # A version that fits no other package is none that uvx would take.
+    publish_newest("new-dep<2")
+    both.pypi.publish("new-dep", "2", {})
+    file = frozen(tmp_path, {"command": "uvx", "args": ["--with", "new-dep==2", "toy-server"]})
+    assert "toy-server 1.0.0" in versions(file)
+
+
+LAUNCHERS = (
+    "npx -y -p toy-server toy-server own",
+    "npm exec -y -- toy-server own",
+    "bunx toy-server own",
+    "pnpm dlx toy-server own",
+    "yarn dlx -q toy-server own",
+    "uv tool run toy-server own",
+    "uv run --no-project --with toy-server toy-server own",
+    "pipx run toy-server own",
+)
+
+
+@needs_npm
+def test_servers_of_all_launchers_are_frozen_and_started_without_them(
+    tmp_path: Path, both: Registries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = tmp_path / "others"
+    others.mkdir()
+    for name in ("bunx", "npx", "pipx", "pnpm", "yarn"):
+        (others / name).write_text("#!/bin/sh\nexit 1\n")
+        (others / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{others}:{os.environ['PATH']}")
+    config, file = tmp_path / "mcp.json", tmp_path / "server.py"
+    lines = [line.split() for line in LAUNCHERS]
+    servers = {f"s{i}": {"command": line[0], "args": line[1:]} for i, line in enumerate(lines)}
+    config.write_text(json.dumps({"mcpServers": servers}))
+    assert main([str(config), "-o", str(file), "--freeze", "--strict"]) == 0
+    with Wire([which("python3"), "-I", str(file)], env=dict(os.environ)) as wire:
+        initialize(wire)
+        assert {text(call(wire, f"{name}:t")) for name in servers} == {f"{GOOD} own"}
+
+
+@needs_npm
+def test_what_npx_would_take_from_a_project_is_not_frozen_from_the_registry(
+    tmp_path: Path, both: Registries, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "project/below"
+    (folder.parent / "node_modules/toy-server").mkdir(parents=True)
+    folder.mkdir()
+    entry = {**ENTRIES["npm"], "cwd": str(folder)}
+    config = tmp_path / "mcp.json"
+    config.write_text(json.dumps({"mcpServers": {"toy": entry}}))
+    assert main([str(config), "--freeze", "--strict", "-o", str(tmp_path / "server.py")]) == 2
+    assert "it is run in a project that has toy-server" in capsys.readouterr().err
+    (folder / "package.json").write_text("{}")  # where npx looks no further up
+    assert "toy-server 1.0.0" in versions(frozen(tmp_path, entry))
+
+
 def test_what_cannot_be_frozen_is_said_and_strict_refuses(
     tmp_path: Path, both: Registries, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -261,3 +377,211 @@ def test_what_is_installed_is_frozen_with_the_values_of_its_entry(
     assert "tok-5f3d9a7b2c" not in (tmp_path / "toys.py").read_text()
     assert main([".mcp.json", "--uninstall", "--yes"]) == 0
     assert config.read_text() == before
+
+
+def test_an_installation_is_frozen_at_its_question_and_stays_so(
+    both: Registries,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config, file = tmp_path / ".mcp.json", tmp_path / "toys.py"
+    config.write_text(json.dumps({"mcpServers": {"toy": ENTRIES["pypi"]}}))
+    install = [".mcp.json", "--install", "--env", "inherit", "-o", "toys.py"]
+
+    def answered(*lines: str) -> int:
+        monkeypatch.setattr(sys, "stdin", Typed("".join(lines)))
+        return main(install)
+
+    assert answered("f\n", "n\n") == 1
+    assert not file.exists()
+    printed = capsys.readouterr()
+    assert "toy: may start with other dependencies each time" in printed.out
+    assert "Install? [y]es / [f]reeze first / [N]o " in printed.err
+    assert printed.err.endswith("Install? [y/N] ")
+    assert answered("f\n", "y\n") == 0
+    frozen_rows = read_contents(file).frozen["toy"]
+    assert "deep-dep 1.0.0" in frozen_rows[1]
+    both.publish("deep-dep", "1.0.1", BAD)
+    assert main([*install, "--yes"]) == 0
+    assert read_contents(file).frozen["toy"] == frozen_rows
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_ends_what_looks_up_packages(
+    tmp_path: Path, both: Registries, kind: str, number: signal.Signals
+) -> None:
+    registry = both.npm if kind == "npm" else both.pypi
+    registry.held = "/deep-dep" if kind == "npm" else "/simple/deep-dep/"
+    config, temporary = tmp_path / "mcp.json", tmp_path / "temporary"
+    config.write_text(json.dumps({"mcpServers": {"toy": ENTRIES[kind]}}))
+    temporary.mkdir()
+    command = [sys.executable, "-m", "mcpagg", str(config), "-o", str(tmp_path / "f.py")]
+    env = {**os.environ, "TMPDIR": str(temporary)}
+    with Wire([*command, "--freeze"], env=env) as wire:
+        assert registry.asked_for_held.wait(TIMEOUT)
+        tools = wire.family() - {wire.process.pid}
+        assert tools
+        wire.signal(number)
+        assert wire.wait() == (130 if number == signal.SIGINT else -number)
+        assert not any(map(alive, tools))
+    assert not [path for path in temporary.iterdir() if path.name.startswith("mcpagg-")]
+
+
+# What registries say of packages: who has built them, and what is wrong with them
+
+
+def builders(file: Path) -> list[str]:
+    """Return the last field of each line of the server."""
+    return [line.split(" ")[-1] for line in read_contents(file).frozen["toy"][1:]]
+
+
+def changes(out: str) -> list[list[str]]:
+    return [[change["class"], change["what"]] for change in json.loads(out)["changes"]]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_newer_version_that_nobody_has_attested_is_named(
+    tmp_path: Path,
+    both: Registries,
+    kind: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    registry: Any = both.npm if kind == "npm" else both.pypi
+    registry.attest("deep-dep", "1.0.0")
+    file = frozen(tmp_path, ENTRIES[kind])
+    assert builders(file) == [f"from={REPOSITORY}", "from=none", "from=none"]
+    assert said(file) == f"{GOOD} own"
+    first = file.read_bytes()
+    file.unlink()
+    use_machine(both, monkeypatch, "second")
+    frozen(tmp_path, ENTRIES[kind])
+    assert file.read_bytes() == first
+
+    both.publish("deep-dep", "1.0.1", GOOD)
+    capsys.readouterr()
+    assert main(["--check", "-o", str(file), "--report", "json"]) == 0
+    lost = f"deep-dep 1.0.1: was built by {REPOSITORY}, now by nobody who says so"
+    found = changes(capsys.readouterr().out)
+    assert found == [["provenance", f"!{lost}"], ["packages", MOVED]]
+    assert main(["--check", "-o", str(file), "--fail-on", "provenance"]) == 1
+    assert lost in capsys.readouterr().out
+    assert file.read_bytes() == first
+
+    assert main(["--refresh", "toy", "-o", str(file)]) == 0
+    out = capsys.readouterr()
+    assert f"server 'toy': {lost}" in out.err
+    assert "toy 1: provenance, packages" in out.out
+    assert builders(file) == ["from=none", "from=none", "from=none"]
+
+    registry.attest("deep-dep", "1.0.1")
+    registry.broken = "/-/npm/v1/attestations/" if kind == "npm" else "/integrity/"
+    assert main(["--refresh", "toy", "-o", str(file)]) == 0
+    assert "server 'toy': who has built " in capsys.readouterr().err
+
+
+NPM_ADVISORY = {
+    "id": 1,
+    "url": "https://github.com/advisories/GHSA-aaaa-bbbb-cccc",
+    "title": "Reads files",
+    "severity": "high",
+    "vulnerable_versions": "<1.0.1",
+    "cwe": [],
+    "cvss": {"score": 0, "vectorString": None},
+}
+OSV_ADVISORY = {
+    "id": "GHSA-aaaa-bbbb-cccc",
+    "modified": "2026-01-01T00:00:00Z",
+    "summary": "Reads files",
+    "affected": [
+        {
+            "package": {"name": "deep-dep", "ecosystem": "PyPI"},
+            "ranges": [{"type": "ECOSYSTEM", "events": [{"introduced": "0"}, {"fixed": "1.0.1"}]}],
+        }
+    ],
+}
+ADVISORIES = {
+    "npm": "!deep-dep 1.0.0: high: Reads files (GHSA-aaaa-bbbb-cccc); affects <1.0.1",
+    "pypi": "!deep-dep 1.0.0: Reads files (GHSA-aaaa-bbbb-cccc); mended in 1.0.1",
+}
+
+
+@pytest.fixture
+def osv() -> Iterator[Osv]:
+    service = Osv()
+    yield service
+    service.close()
+
+
+def use_osv(osv: Osv, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have `uv audit` ask a service of ours: uv has an option for that, and no variable."""
+    folder.mkdir()
+    tools = Path(sys.executable).parent
+    uv, uvx = folder / "uv", folder / "uvx"
+    uv.write_text(
+        f'#!/bin/sh\n[ "$1" = audit ] && set -- "$@" --service-url {osv.url}\n'
+        f'exec {tools / "uv"} "$@"\n'
+    )
+    uvx.write_text(f'#!/bin/sh\nexec {tools / "uvx"} "$@"\n')
+    uv.chmod(0o755)
+    uvx.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_check_names_advisories_of_what_is_frozen(
+    tmp_path: Path,
+    both: Registries,
+    osv: Osv,
+    kind: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    use_osv(osv, tmp_path / "tools", monkeypatch)
+    file = frozen(tmp_path, ENTRIES[kind])
+    both.npm.advisories = {"other-dep": [NPM_ADVISORY]}
+    capsys.readouterr()
+    assert main(["--check", "-o", str(file)]) == 0
+    assert "up to date" in (err := capsys.readouterr().err)
+    assert NOT_LEARNT not in err
+
+    both.npm.advisories = {"deep-dep": [NPM_ADVISORY]}
+    osv.advisories = {"deep-dep": OSV_ADVISORY}
+    assert main(["--check", "-o", str(file), "--report", "json"]) == 0
+    assert changes(capsys.readouterr().out) == [["advisories", ADVISORIES[kind]]]
+    assert main(["--check", "-o", str(file), "--fail-on", "advisories"]) == 1
+    assert ADVISORIES[kind] in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_advisories_to_be_had_a_check_says_so_once_and_passes(
+    tmp_path: Path, both: Registries, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = frozen(tmp_path, ENTRIES[kind])
+    capsys.readouterr()
+    assert main(["--check", "-o", str(file)]) == 0
+    assert capsys.readouterr().err.count(f"{NOT_LEARNT} toy: ") == 1
+    asked = len(both.npm.requests) + len(both.pypi.requests)
+    assert main(["--check", "--offline", "-o", str(file)]) == 0
+    assert NOT_LEARNT not in capsys.readouterr().err
+    assert len(both.npm.requests) + len(both.pypi.requests) == asked
+
+
+def test_a_uv_without_audit_is_not_asked(
+    tmp_path: Path,
+    both: Registries,
+    osv: Osv,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    use_osv(osv, tmp_path / "tools", monkeypatch)
+    uv = tmp_path / "tools" / "uv"
+    uv.write_text(uv.read_text().replace("audit ] && set -- ", "audit ] && shift && set -- old-"))
+    file = frozen(tmp_path, ENTRIES["pypi"])
+    capsys.readouterr()
+    assert main(["--check", "-o", str(file)]) == 0
+    assert "up to date" in (err := capsys.readouterr().err)
+    assert NOT_LEARNT not in err

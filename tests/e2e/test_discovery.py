@@ -18,6 +18,7 @@ from remotes import HELLO, Remote, Request
 from wire import STUB, TIMEOUT, Process, events, received, started, stub_entry
 
 from mcpagg.passes.config import read_config
+from mcpagg.passes.discovery import inquiry, probe
 from mcpagg.passes.discovery.discovery import discover
 from mcpagg.problems import ChildFault, Problem
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
@@ -241,7 +242,7 @@ def test_a_child_that_does_not_know_its_list_has_none_and_is_told() -> None:
 def test_what_is_wrong_with_another_list_costs_no_tool_and_is_told(
     monkeypatch: pytest.MonkeyPatch, log: Path
 ) -> None:
-    monkeypatch.setattr("mcpagg.passes.discovery.probe.OTHERS", LIMIT)
+    monkeypatch.setattr(probe, "OTHERS", LIMIT)
     broken = {"error": {"code": -32603, "message": "broken"}}
     answers = {"prompts/list": broken, "resources/list": None, "resources/templates/list": "{}"}
     capabilities: Json = {"tools": {}, "prompts": {}, "resources": {}}
@@ -320,8 +321,8 @@ def test_tools_that_need_a_capability_are_known_after_a_second_start(log: Path) 
 def test_a_list_that_is_late_is_waited_for(
     first: list[str], log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for patience in ("HINT", "LONGEST"):
-        monkeypatch.setattr(f"mcpagg.passes.discovery.probe.{patience}", LIMIT)
+    for module, patience in ((inquiry, "HINT"), (inquiry, "LONGEST"), (probe, "LONGEST")):
+        monkeypatch.setattr(module, patience, LIMIT)
     late = [{"sleep": 0.1}, {"tools": ["a", "b", "c"]}, {"notify": CHANGED}]
     steps = {"after notifications/initialized": [{"background": late}]}
     # The second start is given as long as the list took to come to rest in the first.
@@ -347,7 +348,8 @@ def test_a_child_that_announces_a_change_at_each_reading_is_not_read_for_ever(
     assert len(readings) <= 2 * starts(log)
 
 
-def test_a_flood_of_changes_is_not_waited_out() -> None:
+def test_a_flood_of_changes_is_not_waited_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "QUIET", LIMIT)
     endless = [{"notify": CHANGED, "times": 1000}, {"notify": CHANGED, "times": 99, "every": 0.3}]
     steps = {"after notifications/initialized": [{"background": endless}]}
     assert names(child(at=steps)) == ["echo"]
@@ -505,20 +507,28 @@ def test_messages_behind_headers_are_read_and_the_headers_told() -> None:
         survey({"stub": gone})
 
 
+@pytest.fixture
+def short_graces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have discovery end at once what does not end by itself."""
+    for grace in ("STDIN_GRACE", "SIGTERM_GRACE", "PIPE_GRACE"):
+        monkeypatch.setattr(f"mcpagg_runtime.processes.process.{grace}_SECONDS", 0.1)
+
+
+@pytest.mark.usefixtures("short_graces")
 def test_a_child_that_reads_nothing_is_not_waited_for_for_ever() -> None:
     deaf = stub_entry(at={"start": [{"hang": 1}]}, sigterm="ignore")
     with pytest.raises(ChildFault, match=r"did not answer initialize within 0\.5 s"):
         survey({"stub": deaf}, connect_timeout=0.5)
 
 
-def test_a_child_that_closes_its_output_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    for grace in ("STDIN_GRACE", "PIPE_GRACE"):  # it hangs at each try
-        monkeypatch.setattr(f"mcpagg_runtime.processes.process.{grace}_SECONDS", 0.1)
+@pytest.mark.usefixtures("short_graces")  # it hangs at each try
+def test_a_child_that_closes_its_output_is_given_up() -> None:
     closed = [{"close": 1}, {"hang": 1}]
     with pytest.raises(ChildFault, match="closed its standard output before it answered init"):
         survey({"stub": stub_entry(at={"initialize": closed})})
 
 
+@pytest.mark.usefixtures("short_graces")
 def test_grandchildren_end_too_also_those_that_hold_the_pipes(tmp_path: Path) -> None:
     well, dead = tmp_path / "well", tmp_path / "dead"
     spawn: Json = {"spawn": 1}
@@ -571,6 +581,7 @@ SCRIPT = """
 import json, os, sys
 from pathlib import Path
 from mcpagg.passes.config import read_config
+from mcpagg.passes.discovery import inquiry, probe
 from mcpagg.passes.discovery.discovery import discover
 spec, _ = read_config(sys.argv[1].encode(), source="-", folder=Path("/"), allow_secrets=True)
 discover(spec, os.environ)
@@ -637,26 +648,6 @@ def test_nothing_else_reaches_stderr() -> None:
     with interrupted({"stub": entry}) as process:
         _, errors = process.communicate(timeout=TIMEOUT)
     assert (process.returncode, errors) == (0, "")
-
-
-# The real ones
-
-
-@pytest.mark.slow
-def test_server_everything_has_tools_that_need_a_capability() -> None:
-    entry = {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-everything@2026.8.31"]}
-    snapshot, _ = survey({"everything": entry}, connect_timeout=180)
-    (found,) = snapshot.children
-    assert len(found.tools) - len(found.conditional) == 13
-    assert "trigger-sampling-request" in found.conditional
-
-
-def test_the_reference_servers_in_python_are_read() -> None:
-    servers = {name: {"command": f"mcp-server-{name}"} for name in ("time", "git")}
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    snapshot, warnings = survey(servers, {**os.environ, "PATH": path})
-    assert [len(found.tools) for found in snapshot.children] == [2, 12]
-    assert warnings == ()
 
 
 def test_what_is_remarked_of_a_server_passes_for_no_line_of_ours() -> None:

@@ -20,19 +20,21 @@ from typing import Any
 import pytest
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
-from proxies import posix
+from proxies import Typed, posix
 from wire import STUB, stub_entry
 
 from mcpagg.command.arguments import Run
 from mcpagg.command.cli import main
 from mcpagg.install import writing
-from mcpagg.install.installing import plans_of, prepare, write_all
+from mcpagg.install.editing import Config
+from mcpagg.install.installing import Installation, plans_of, prepare, write_all
 from mcpagg.install.places import find_scopes
 from mcpagg.install.running import writer_of
 from mcpagg.job import SILENT
 from mcpagg.passes.config import read_config
 from mcpagg.problems import ConfigError, Problem
 from mcpagg.spec import ServerSpec
+from mcpagg_runtime.frozen.cache import lock
 from mcpagg_runtime.launch.variables import resolve
 
 TOKEN = "ghp_" + "a1B2c3D4" * 5
@@ -329,6 +331,26 @@ def test_what_is_not_chosen_keeps_its_file_and_a_check_names_the_installation(
     assert "take it over: mcpagg-compile --from claude-code --install" in capsys.readouterr().err
 
 
+def test_a_check_of_a_client_finds_what_is_installed_and_the_values_of_its_entries(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = put(home / "options.json", '{"tools": ["one"]}')
+    entry = {"command": STUB[0], "args": [*STUB_ARGS, f"@{options}"], "env": {"TOKEN": TOKEN}}
+    config = desktop(home, a=entry)
+    check = ["--from", "claude-desktop", "--check"]
+    assert main(check) == 2
+    told = capsys.readouterr().err
+    assert f"{config}: entries start no installed file; give the file to check as -o FILE" in told
+    assert installs("claude-desktop") == 0
+    assert main(check) == 0
+    file = file_of(config, "a")
+    assert f"{file}: is up to date" in capsys.readouterr().err
+    assert main([*check, "-o", str(file)]) == 0
+    options.write_text('{"tools": ["one", "more"]}')
+    assert main(check) == 1
+    assert "take it over: mcpagg-compile --from claude-desktop --install" in capsys.readouterr().err
+
+
 def test_an_entry_that_was_changed_by_hand_is_left_and_one_that_was_added_stays(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -537,13 +559,6 @@ def test_well_known_variables_that_no_server_gets_any_more_are_named(
     assert "no server gets these variables any more: KUBECONFIG;" in said
 
 
-class Typed(io.StringIO):
-    """A terminal at which somebody types."""
-
-    def isatty(self) -> bool:
-        return True
-
-
 def test_nothing_is_written_without_a_yes(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -574,6 +589,65 @@ def test_a_config_that_changes_while_its_servers_are_asked_is_left_alone(
     assert installs("claude-desktop") == 2
     assert "has changed meanwhile; run the same command again" in capsys.readouterr().err
     assert config.read_text() == '{"mcpServers": {}}'
+
+
+def prepared_for(client: str) -> tuple[Installation, Config]:
+    """Return what an installation is about to write, and the config that it has read."""
+    run = Run.of({"client": client, "install": True, "yes": True})
+    [plan] = plans_of(run, os.environ)
+    installation = prepare(plan, run, os.environ, SILENT)
+    assert installation is not None
+    return installation, plan.config
+
+
+def test_of_two_installations_at_once_one_writes_and_the_other_is_refused(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = put(home / "options.json", '{"tools": ["one"]}')
+    config = desktop(home, a={"command": STUB[0], "args": [*STUB_ARGS, f"@{options}"]})
+    first = prepared_for("claude-desktop")
+    options.write_text('{"tools": ["two"]}')
+    second = prepared_for("claude-desktop")
+    refused: list[ConfigError] = []
+
+    def write_second() -> None:
+        try:
+            write_all(*second)
+        except ConfigError as problem:
+            refused.append(problem)
+
+    thread = threading.Thread(target=write_second)
+    written: list[str] = []
+
+    def write_config(*arguments: Any) -> None:
+        thread.start()  # while the first has written all but this
+        writing.write_config(*arguments)
+        written.append(digest(config, "a"))
+
+    monkeypatch.setattr("mcpagg.install.installing.write_config", write_config)
+    write_all(*first)
+    thread.join()
+    assert "has changed meanwhile" in str(refused[0])
+    assert [digest(config, "a")] == written
+    assert len(lists(servers_of(config)["a"], home)["tools"]["tools"]) == 1
+    assert not [*config.parent.glob("*.lock")]
+
+
+def test_who_waits_too_long_for_another_installation_is_told_which_lock_it_has(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = desktop(home, a=stub_entry())
+    before = config.read_bytes()
+    monkeypatch.setattr(writing, "LOCKED_SECONDS", 0.0)
+    with lock(f"{config}{writing.LOCKED}", lambda: None):
+        assert installs("claude-desktop") == 2
+        assert f"has locked {config}.mcpagg.lock; run the same" in capsys.readouterr().err
+    assert config.read_bytes() == before
+    assert installs("claude-desktop") == 0
+    with lock(f"{config}{writing.LOCKED}", lambda: None):
+        assert uninstalls("claude-desktop") == 2
+    assert uninstalls("claude-desktop") == 0
+    assert config.read_bytes() == before
 
 
 class Killed(BaseException):

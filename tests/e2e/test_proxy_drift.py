@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from proxies import compiled, running, served, swapped
 from wire import Json, call, enveloped, stub_entry, text, tool_names, tools, wait_until
 
@@ -70,6 +71,24 @@ def test_refuse_withdraws_what_changed_and_says_so(tmp_path: Path) -> None:
         assert text(call(wire, "odd:kept", a=1)) == '{"a":1}'
         assert "is new since" in call(wire, "odd:new")["error"]["message"]
         assert "was compiled" in call(wire, "odd:changed")["error"]["message"]
+
+
+def test_a_value_of_a_variable_is_in_no_word_about_drift(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = "kR7-pQ2.zX9_wL4"  # noqa: S105
+    monkeypatch.setenv("API_TOKEN", secret)
+    # Where the name is cut that is shown, a part of it is left.
+    tools_after = ["kept", {"name": f"of{secret}"}, {"name": f"{'x' * 90}{secret}"}]
+    both: Json = {"capabilities": {"tools": {}, "logging": {}}}
+    file = swapped(tmp_path, BEFORE | both, {"tools": tools_after, **both}, "--on-drift", "refuse")
+    with served(file) as wire:
+        line = wire.wait_stderr("differs from its snapshot: .*")
+        logged = str(wire.next_notification("notifications/message")["params"]["data"])
+        refused = call(wire, f"odd:of{secret}")["error"]["message"]
+    for words in (line, logged, refused):
+        assert "of${API_TOKEN}" in words
+        assert secret[:6] not in words
 
 
 def test_the_same_list_in_another_order_is_no_drift(tmp_path: Path) -> None:

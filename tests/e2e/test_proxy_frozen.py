@@ -18,15 +18,17 @@ import pytest
 from compilations import of_snapshot, tool
 from proxies import lowered, posix
 from registries import BAD, GOOD, PYTHON_SERVER, Registries, registries
-from wire import TIMEOUT, Wire, alive, call, initialize, start_call, stub, text
+from wire import TIMEOUT, Wire, alive, call, initialize, start_call, stub, text, wait_until
 
 from mcpagg.options import Options
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg_runtime.frozen.local import files_digest, program_digest
+from mcpagg_runtime.frozen.pypi import hash_text
 from mcpagg_runtime.frozen.table import (
     DockerImage,
     LocalFiles,
     Program,
+    PypiPackage,
 )
 
 if TYPE_CHECKING:
@@ -187,6 +189,85 @@ def test_an_installation_ends_with_the_proxy(tmp_path: Path, both: Registries, e
     assert left(fresh) == []
 
 
+def test_what_a_killed_installation_has_left_goes_with_the_next_of_any_tree(
+    tmp_path: Path, both: Registries
+) -> None:
+    file, env = toy(tmp_path, both, "pypi"), both.environment()
+    both.pypi.held = "/files/deep_dep-1.0.0-py3-none-any.whl"
+    with started(file, env) as wire:
+        assert both.pypi.asked_for_held.wait(TIMEOUT)
+        installers = wire.family() - {wire.process.pid}
+        wire.signal(signal.SIGKILL)
+        wire.wait()
+        both.pypi.release.set()
+        wait_until(lambda: not any(map(alive, installers)))
+    killed = left(env)
+    other = both.pypi_tree(1)
+    other.python = ">=3.8"
+    assert said(emitted(tmp_path, {"toy": (ENTRIES["pypi"], other)}), env) == f"{GOOD} own"
+    assert len(left(env)) == 1
+    assert not {*killed} & {*left(env)}
+
+
+def test_an_installer_that_ends_is_an_error_and_leaves_nothing(
+    tmp_path: Path, both: Registries
+) -> None:
+    file, env = toy(tmp_path, both, "pypi"), both.environment()
+    both.pypi.held = "/files/deep_dep-1.0.0-py3-none-any.whl"
+    with started(file, env) as wire:
+        identifier = start_call(wire, "toy:t")
+        assert both.pypi.asked_for_held.wait(TIMEOUT)
+        for pid in wire.family() - {wire.process.pid}:
+            os.kill(pid, signal.SIGKILL)
+        why = wire.response(identifier)["error"]["message"]
+    assert "uv pip sync was killed by SIGKILL" in why
+    assert left(env) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_disk_that_is_full_in_the_middle_leaves_no_part_of_a_tree(
+    tmp_path: Path, both: Registries, kind: str
+) -> None:
+    file, env = toy(tmp_path, both, kind), both.environment()
+    limited = ["sh", "-c", 'ulimit -f 1; exec "$@"', "sh", sys.executable, "-I", "-S", str(file)]
+    with Wire(limited, env=env) as wire:
+        initialize(wire)
+        assert "could not be started" in call(wire, "toy:t")["error"]["message"]
+    assert left(env) == []
+    assert said(file, env) == f"{GOOD} own"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_folder_without_what_is_written_last_is_no_tree(
+    tmp_path: Path, both: Registries, kind: str
+) -> None:
+    file, env = toy(tmp_path, both, kind), both.environment()
+    assert ran(file, env, "--prefetch")[0] == 0
+    (tree,) = (Path(env["XDG_CACHE_HOME"]) / "mcpagg/trees").iterdir()
+    shutil.rmtree(tree)
+    tree.mkdir(0o700)
+    assert "not yet installed" in ran(file, env, "--list")[1]
+    assert said(file, env) == f"{GOOD} own"
+    assert left(env) == [tree.name]
+
+
+@pytest.mark.parametrize("now", ["gone", "another version"])
+def test_an_environment_without_its_python_is_installed_anew(
+    tmp_path: Path, both: Registries, now: str
+) -> None:
+    file, env = toy(tmp_path, both, "pypi"), both.environment()
+    assert ran(file, env, "--prefetch")[0] == 0
+    (tree,) = (Path(env["XDG_CACHE_HOME"]) / "mcpagg/trees").iterdir()
+    if now == "gone":
+        (tree / "env/bin/python").unlink()
+        (tree / "env/bin/python").symlink_to(tmp_path / "python")
+    else:
+        (packages,) = (tree / "env/lib").iterdir()
+        packages.rename(packages.with_name("python2.7"))
+    assert said(file, env) == f"{GOOD} own"
+    assert left(env) == [tree.name]
+
+
 def test_a_call_waits_and_is_told_why_however_short_a_handshake_may_take(
     tmp_path: Path, both: Registries
 ) -> None:
@@ -214,6 +295,18 @@ def test_an_installation_that_hangs_has_an_end(tmp_path: Path, both: Registries)
     both.pypi.held = "/files/deep_dep-1.0.0-py3-none-any.whl"
     env = both.environment()
     assert "it was not installed within 1 s" in said(file, env)
+    assert left(env) == []
+
+
+def test_a_start_that_waits_for_another_process_says_so(tmp_path: Path, both: Registries) -> None:
+    file = toy(tmp_path, both, "pypi")
+    both.pypi.held = "/files/deep_dep-1.0.0-py3-none-any.whl"
+    env = both.environment()
+    with started(file, env):
+        assert both.pypi.asked_for_held.wait(TIMEOUT)
+        why = said(lowered(file, LIMIT_SECONDS=1), env)
+    (name,) = (name for name in re.findall(r"\w+\.lock", why))
+    assert f"{name}, is installing it" in why
     assert left(env) == []
 
 
@@ -277,6 +370,40 @@ def test_a_tree_with_install_scripts_is_built_once_for_each_node(
     assert len(left(env)) == 2
 
 
+def test_programs_of_an_environment_come_first_on_the_path_of_its_server(
+    tmp_path: Path, both: Registries
+) -> None:
+    starts = "import os, sys\ndef main(): os.execvp('toy-tool', ['toy-tool', *sys.argv[1:]])\n"
+    both.pypi.publish(
+        "toy-server",
+        "1.0.0",
+        {"toy_start.py": starts, "toy_server.py": PYTHON_SERVER},
+        requires=["helper-dep>=1,<2"],
+        scripts={"toy-server": "toy_start:main", "toy-tool": "toy_server:main"},
+    )
+    tree = both.pypi_tree(1)
+    tree.entry = "toy-server=toy_start:main"
+    file, env = emitted(tmp_path, {"toy": (ENTRIES["pypi"], tree)}), both.environment()
+    program(tmp_path / "other/toy-tool", "exit 1")
+    assert said(file, {**env, "PATH": f"{tmp_path}/other:{env['PATH']}"}) == f"{GOOD} own"
+
+
+@needs_npm
+def test_what_an_install_script_leaves_behind_ends_with_it(
+    tmp_path: Path, both: Registries
+) -> None:
+    script = "sleep 1000 > /dev/null 2>&1 & echo $! > pid"
+    files = {"index.js": f"module.exports = {GOOD!r}"}
+    both.npm.publish("deep-dep", "1.0.0", files, scripts={"install": script}, hasInstallScript=True)
+    tree = both.npm_tree(1)
+    (built,) = (package for package in tree.packages if package.name == "deep-dep")
+    built.marks = frozenset(["scripts"])
+    file, env = emitted(tmp_path, {"toy": (ENTRIES["npm"], tree)}), both.environment()
+    assert said(file, env) == f"{GOOD} own"
+    (installed,) = (Path(env["XDG_CACHE_HOME"]) / "mcpagg/trees").iterdir()
+    assert not alive(int((installed / "node_modules/deep-dep/pid").read_text()))
+
+
 @pytest.mark.parametrize("mask", [0o002, 0o000])
 def test_the_folders_of_the_cache_are_this_users_alone_whatever_the_umask(
     tmp_path: Path, both: Registries, mask: int
@@ -328,9 +455,16 @@ def test_a_cache_folder_that_cannot_be_written_is_named(tmp_path: Path, both: Re
     file = toy(tmp_path, both, "pypi")
     place = tmp_path / "file"
     place.write_text("")
-    why = said(file, {**both.environment(), "XDG_CACHE_HOME": str(place)})
-    assert f"{place}/mcpagg/trees, where it is to be installed, cannot be written" in why
+    env = both.environment()
+    why = said(file, {**env, "XDG_CACHE_HOME": str(place)})
+    assert f"to install it, {place}" in why
+    assert "must be written, which fails: File exists" in why
     assert "XDG_CACHE_HOME" in why
+    assert ran(file, env, "--prefetch")[0] == 0
+    (tree,) = (Path(env["XDG_CACHE_HOME"]) / "mcpagg/trees").iterdir()
+    shutil.rmtree(tree)
+    tree.with_suffix(".lock").mkdir()
+    assert f"{tree}.lock must be written, which fails: Is a directory" in said(file, env)
 
 
 @needs_npm
@@ -374,6 +508,25 @@ def test_without_uv_pip_installs_the_same(tmp_path: Path, both: Registries) -> N
     )
     names = {path.name for path in installed.glob("env/lib/python*/site-packages/*.dist-info")}
     assert names == {f"{name}-1.0.0.dist-info" for name in ("deep_dep", "helper_dep", "toy_server")}
+
+
+@pytest.mark.parametrize("installer", ["uv", pytest.param("pip", marks=pytest.mark.slow)])
+def test_only_the_source_that_was_reviewed_is_built(
+    tmp_path: Path, both: Registries, installer: str
+) -> None:
+    both.pypi.withdraw("deep-dep", "1.0.0")
+    both.pypi.publish_source("deep-dep", "1.0.0", {"deep_dep.py": "SAYS = 'built'\n"})
+    digest = both.pypi.digest("deep-dep", "1.0.0", ".tar.gz")
+    both.pypi.publish("deep-dep", "1.0.0", {"deep_dep.py": f"SAYS = {BAD!r}\n"})
+    tree = both.pypi_tree(1)
+    tree.packages[0] = PypiPackage("deep-dep", "1.0.0", [hash_text(digest)], marks=["source"])
+    file, env = emitted(tmp_path, {"toy": (ENTRIES["pypi"], tree)}), both.environment()
+    if installer == "pip":
+        env["PATH"] = "/usr/bin:/bin"
+    assert said(file, env) == "built own"
+    both.pypi.publish_source("deep-dep", "1.0.0", {"deep_dep.py": f"SAYS = {BAD!r}\n"})
+    fresh = {**both.environment("fresh"), "PATH": env["PATH"]}
+    assert "deep-dep 1.0.0 from the index is not what was reviewed" in said(file, fresh)
 
 
 # What is not installed

@@ -25,7 +25,7 @@ from mcp import Client
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
-from proxies import compiled, lowered, posix
+from proxies import SHORT_GRACES, compiled, lowered, posix, swapped
 from wire import TIMEOUT, Process, events, stub_entry
 
 pytestmark = posix("the proxy is a POSIX process here")
@@ -309,8 +309,9 @@ def test_mounted_without_a_lifespan_it_leaves_no_server_behind(tmp_path: Path, n
     """Of the last of these signals uvicorn knows nothing."""
     number = getattr(signal, name)
     log = tmp_path / "log"
-    stubborn = stub_entry(sigterm="ignore", at={"eof": [{"sleep": 3600}]}, log=str(log))
-    compiled(tmp_path, {"a": stubborn}, "--serve", "stdio,http")
+    stubborn = {"sigterm": "ignore", "at": {"eof": [{"sleep": 3600}]}, "log": str(log)}
+    file = swapped(tmp_path, {}, stubborn, "--serve", "stdio,http")
+    lowered(file, **SHORT_GRACES)
     (tmp_path / "parent.py").write_text(PARENT, encoding="utf-8")
     with subprocess.Popen(
         [sys.executable, "parent.py"], cwd=tmp_path, stdout=subprocess.PIPE, text=True
@@ -320,7 +321,7 @@ def test_mounted_without_a_lifespan_it_leaves_no_server_behind(tmp_path: Path, n
 
         async def scenario() -> None:
             async with Client(url, mode="legacy") as client:
-                assert not (await client.call_tool("a:echo", {})).is_error
+                assert not (await client.call_tool("odd:echo", {})).is_error
 
         asyncio.run(scenario())
         process.send_signal(number)

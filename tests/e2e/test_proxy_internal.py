@@ -218,13 +218,13 @@ def test_the_line_of_a_fault_is_that_of_the_file(tmp_path: Path) -> None:
     file = compiled(tmp_path, {"a": stub_entry()})
     edited(
         file,
-        "    parser = argparse.ArgumentParser(\n",
-        "    1 / 0\n    parser = argparse.ArgumentParser(\n",
+        "        parser = argparse.ArgumentParser(\n",
+        "        1 / 0\n        parser = argparse.ArgumentParser(\n",
     )
     command = [sys.executable, str(file), "--list"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    said = r"internal fault: ZeroDivisionError in argument_parser, line (\d+);"
+    said = r"internal fault: ZeroDivisionError in parser, line (\d+);"
     found = re.search(said, done.stderr)
     assert found is not None
     assert done.returncode == 70
-    assert file.read_text().splitlines()[int(found[1]) - 1] == " 1 / 0"
+    assert file.read_text().splitlines()[int(found[1]) - 1] == "  1 / 0"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proxies import KILLED, compiled, lowered, posix, running, served
+from proxies import KILLED, SHORT_GRACES, compiled, lowered, posix, running, served
 from wire import (
     STUB,
     TIMEOUT,
@@ -70,6 +70,7 @@ def test_no_process_of_its_tree_outlives_the_proxy(tmp_path: Path, how: Any, kin
     options.write_text(json.dumps(plain))
     entry = {"command": STUB[0], "args": [*STUB[1:], f"@{options}"]}
     file = compiled(tmp_path, {"one": shell(entry) if kind == "shell" else entry})
+    lowered(file, **SHORT_GRACES)
     options.write_text(json.dumps({**(plain if kind == "plain" else STUBBORN), "log": str(log)}))
     with served(file) as wire:
         call(wire, "one:spawn")
@@ -122,12 +123,12 @@ def test_requests_piped_from_a_file_are_all_answered_before_the_exit(tmp_path: P
 
 def test_a_call_that_never_ends_delays_the_exit_no_longer_than_the_bound(tmp_path: Path) -> None:
     file = compiled(tmp_path, {"one": stub_entry(tools=["sleep"])})
-    with served(file) as wire:
+    with served(lowered(file, DRAIN_SECONDS=0.5)) as wire:
         start_call(wire, "one:sleep", seconds=3600)
         began = time.monotonic()
         wire.end_input()
         assert wire.wait() == 0
-        assert time.monotonic() - began > 4
+        assert time.monotonic() - began > 0.4
 
 
 def test_no_input_ends_the_proxy_at_once(tmp_path: Path) -> None:
@@ -218,7 +219,7 @@ def test_a_child_that_dies_takes_its_own_children_with_it(tmp_path: Path) -> Non
     one = stub_entry(tools=["spawn", "die"], log=str(log))
     file = compiled(tmp_path, {"one": one})
     log.unlink()
-    with served(file) as wire:
+    with served(lowered(file, **SHORT_GRACES)) as wire:
         call(wire, "one:spawn")
         assert "SIGKILL" in call(wire, "one:die")["error"]["message"]
         wire.end_input()
@@ -365,10 +366,10 @@ def test_a_server_that_died_starts_again_at_the_next_call_where_that_is_asked(
 def test_a_server_with_nothing_to_do_is_ended_and_started_again_by_a_call(tmp_path: Path) -> None:
     log = tmp_path / "log"
     one = stub_entry(tools=["echo", "sleep"], log=str(log))
-    file = compiled(tmp_path, {"one": one}, "--idle-stop", "0.3", "--start", "lazy")
+    file = compiled(tmp_path, {"one": one}, "--idle-stop", "0.1", "--start", "lazy")
     log.unlink()
     with served(file) as wire:
-        assert text(call(wire, "one:sleep", seconds=1)) == "slept 1 s"
+        assert text(call(wire, "one:sleep", seconds=0.4)) == "slept 0.4 s"
         (first,) = pids(log)
         wait_until(lambda: not alive(first))
         assert tool_names(wire) == ["one:echo", "one:sleep"]

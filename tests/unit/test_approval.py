@@ -25,8 +25,8 @@ from mcpagg_runtime.launch.approval import (
     refusal,
     signer_of,
 )
-from mcpagg_runtime.plan.digest import data_digest
 from mcpagg_runtime.plan.plan import Plan
+from mcpagg_runtime.start.digest import data_digest
 from mcpagg_runtime.stdio.engine import Engine
 from mcpagg_runtime.tool.commands import verify_approval
 

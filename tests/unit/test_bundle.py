@@ -26,6 +26,7 @@ from mcpagg.passes.emission.bundle import (
     package_name,
     runtime_digest,
 )
+from mcpagg.passes.emission.emission import PARTS
 from mcpagg.passes.emission.readback import cut, read_tables
 from mcpagg.passes.emission.stripping import stripped
 from mcpagg.snapshot import ChildSnapshot, Snapshot
@@ -74,12 +75,18 @@ def test_every_module_is_in_the_bundle(real: Bundle) -> None:
     code = re.findall(r"^# (\w+)/(\w+)\.py$", real.code, re.MULTILINE)
     assert sorted(files) == sorted([*real.texts, *(".".join(names) for names in code)])
     assert {folder for folder, _ in code} == {loader.START}
+    late = [name for name in real.texts if name.startswith(f"{loader.START}.")]
+    assert late == ["start.digest", "start.embedded", "start.lists", "start.own", "start.waiting"]
 
 
 EVERY = """
+import builtins
+import functools
 import sys
 
 import server
+
+builtins.compile = functools.cache(compile)  # what is imported again and again is compiled once
 
 slow = {'re', 'json', 'typing', 'enum', 'threading', 'subprocess', 'asyncio'} & set(sys.modules)
 assert not slow, slow
@@ -113,8 +120,9 @@ def test_every_module_of_a_file_can_be_imported_first(file: str, tmp_path: Path)
     sections = cut(text)
     assert sections is not None
     modules = read_tables(text, ("RUNTIME",))["RUNTIME"]
-    for name in sections.left_out:
-        assert not [other for other in modules if f"{other}.".startswith(f"{name}.")]
+    for name in PARTS:
+        there = [other for other in modules if f"{other}.".startswith(f"{name}.")]
+        assert bool(there) == (name in sections.parts)
 
 
 def test_the_same_is_made_twice(real: Bundle) -> None:
@@ -165,6 +173,29 @@ def test_what_is_left_out_takes_along_what_nothing_else_imports(make: Make) -> N
         make(("a.one", "c", "d.one"), **modules)
 
 
+def test_what_not_every_start_needs_is_run_when_it_is_asked_for(make: Make) -> None:
+    late = "def f():\n    from mcpagg_runtime.start.{0} import x\n\n    return x\n"
+    made = make(
+        start_main=late.format("late")
+        + "\n\n"
+        + late.format("low").replace("f()", "g()")
+        + "from mcpagg_runtime.start.low import x\n",
+        start_low="x = 1\n",
+        start_late="from mcpagg_runtime.start.low import x\n"
+        "from mcpagg_runtime.start.more import y\n",
+        start_more="y = 1\n",
+    )
+    run = 'def f():\n run_late("start.late")\n return x\n\ndef g():\n return x\n'
+    assert made.code == f"# start/low.py\nx = 1\n\n# start/main.py\n{run}"
+    assert made.texts == {"start.late": 'run_late("start.more")\n', "start.more": "y = 1\n"}
+    with pytest.raises(BundleError, match=r"start\.late: holds mcpagg_runtime"):
+        make(
+            start_main=late.format("late"),
+            start_late="def g():\n    from mcpagg_runtime.a.one import x\n",
+            a_one="x = 1\n",
+        )
+
+
 def test_imports_of_one_another_do_not_depend_on_the_name_of_the_package(make: Make) -> None:
     made = make(
         start_main="from mcpagg_runtime.start.low import low\n\n\n"
@@ -208,7 +239,7 @@ def write(tmp_path: Path) -> Write:
             for module, text in texts.items()
         ]
         source = Path(str(loader.__file__)).read_text("utf-8")
-        embed = f'embed("{package}", RUNTIME, globals())'
+        embed = f'embed("{package}", RUNTIME, globals(), sys._getframe().f_lineno - 1)'
         file = tmp_path / f"{name}.py"
         file.write_text(
             f"{source}\nRUNTIME = {{\n{''.join(entries)}}}\n{embed}\n{after}\n", "utf-8"

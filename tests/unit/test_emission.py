@@ -9,6 +9,7 @@ import ast
 import difflib
 import json
 import os
+import re
 import subprocess
 import sys
 import unicodedata
@@ -31,7 +32,7 @@ from mcpagg.literal import comment, is_visible, json_text, list_text, literal, t
 from mcpagg.options import Options
 from mcpagg.passes.config import read_config
 from mcpagg.passes.emission import emission
-from mcpagg.passes.emission.bundle import package_name, runtime_digest
+from mcpagg.passes.emission.bundle import EXTENDED, package_name, runtime_digest
 from mcpagg.passes.emission.readback import ReadBackError, cut, read_tables
 from mcpagg.passes.emission.recorded import read_contents, recorded_command
 from mcpagg.passes.emission.tables import TABLES
@@ -41,8 +42,8 @@ from mcpagg_runtime.clients.answers import Answers
 from mcpagg_runtime.lists.catalogue import KINDS
 from mcpagg_runtime.lists.hidden import HIDDEN
 from mcpagg_runtime.lists.listing import MAXIMUM_ENTRY_DEPTH
-from mcpagg_runtime.plan.digest import data_digest
 from mcpagg_runtime.plan.plan import Plan
+from mcpagg_runtime.start.digest import data_digest
 
 START_OF_DECISIONS = "# What this proxy is"
 END_OF_DECISIONS = "# How it works"
@@ -92,13 +93,16 @@ def test_every_function_knows_its_line_of_the_file(tmp_path: Path) -> None:
 def test_no_name_of_the_file_has_two_meanings() -> None:
     """The modules that are code of the file share its names, and so do the tables."""
     meanings: dict[str, set[str]] = {}
-    for node in ast.parse(emitted(GOLDEN / "composite", serve="stdio,http")).body:
+    text = emitted(GOLDEN / "composite", serve="stdio,http")
+    modules = read_tables(text, ("RUNTIME",))["RUNTIME"]
+    late = [module for name, module in modules.items() if name.startswith("start.")]
+    for node in [node for part in (text, *late) for node in ast.parse(part).body]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            meanings.setdefault(node.name, set()).add(f"line {node.lineno}")
+            meanings.setdefault(node.name, set()).add(ast.unparse(node))
         elif isinstance(node, ast.Assign):
             for name in ast.walk(node.targets[0]):
                 if isinstance(name, ast.Name):
-                    meanings.setdefault(name.id, set()).add(f"line {node.lineno}")
+                    meanings.setdefault(name.id, set()).add(ast.unparse(node))
         elif isinstance(node, ast.Import | ast.ImportFrom | ast.Try):
             # Of alternatives, whichever there is.
             for found in ast.walk(node):
@@ -106,20 +110,39 @@ def test_no_name_of_the_file_has_two_meanings() -> None:
                     meaning = "one of the alternatives" if node is not found else alias.name
                     meanings.setdefault(alias.asname or alias.name, set()).add(meaning)
     assert {name for name, found in meanings.items() if len(found) > 1} == set()
-    assert {"sys", "read", "StaticAnswers", "SNAPSHOT", "PLAN", "app"} <= meanings.keys()
+    own = {"sys", "read", "StaticAnswers", "SNAPSHOT", "PLAN", "app", "embed", "cut_list"}
+    assert own <= meanings.keys()
 
 
-def test_what_a_proxy_cannot_use_is_left_out_by_name() -> None:
+def test_what_not_every_proxy_can_use_is_there_by_name() -> None:
     plain, composite = (emitted(GOLDEN / name) for name in ("plain", "composite"))
-    assert (
-        "; without frozen, http, launch.urls, messages.param_headers, remote, routing.composite, "
-        "servers.masking, tool.prefetch)\n" in plain
-    )
+    assert re.search(r"\n#   runtime:  \S+ \(mcpagg [\d.]+\)\n", plain)
     assert '"routing.composite": ' not in plain
     assert '"routing.composite": ' in composite
-    assert (
-        "; without frozen, http, launch.urls, messages.param_headers, remote, tool.prefetch)\n"
-    ) in composite
+    assert "; with routing.composite, servers.masking)\n" in composite
+
+
+FREEZING = re.compile(
+    r"frozen(?!set)|freez|prefetch|--deep|being installed|installing", re.IGNORECASE
+)
+
+
+def test_a_file_that_freezes_nothing_has_no_word_of_it() -> None:
+    for text in (emitted(GOLDEN / "composite", serve="stdio,http"), emitted(GOLDEN / "plain")):
+        assert FREEZING.findall(text) == []
+    assert FREEZING.search(emitted(GOLDEN / "frozen"))
+
+
+def test_what_extends_a_module_is_imported_in_its_place() -> None:
+    plain, frozen = (
+        read_tables(emitted(GOLDEN / name), ("RUNTIME",))["RUNTIME"] for name in ("plain", "frozen")
+    )
+    for name, other in EXTENDED.items():
+        users = [one for one, text in frozen.items() if f"from ..{name} import" in text]
+        assert users == [other]
+        assert f"from ..{other} import" in "".join(frozen.values())
+        assert f"from ..{name} import" in "".join(plain.values())
+        assert plain[name] == frozen[name]
 
 
 def assert_formatted(text: str) -> None:
@@ -130,8 +153,8 @@ def assert_formatted(text: str) -> None:
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
 def test_the_python_that_is_emitted_is_as_black_lays_it_out(case: Path) -> None:
-    for serve in ("stdio", "stdio,http"):
-        assert_formatted(emitted(case, serve=serve))
+    """One of the cases serves HTTP as well."""
+    assert_formatted(emitted(case))
 
 
 def test_so_it_is_whatever_names_there_are() -> None:

@@ -9,8 +9,8 @@ import pytest
 from core import ASKABLE, Json, World, call, plan, request, tool
 
 from mcpagg_runtime.clients.profiles import narrowed
-from mcpagg_runtime.plan.digest import data_digest, is_digest
 from mcpagg_runtime.plan.face import UnknownServer, served
+from mcpagg_runtime.start.digest import data_digest, is_digest
 
 PAGE = "ui://x/main"
 OF_TWO: dict[str, Any] = {

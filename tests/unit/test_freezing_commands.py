@@ -25,9 +25,9 @@ def request(line: str, **env: str) -> Request:
     return read_command(command, args, env)
 
 
-def npm(*specs: str, program: str = "") -> NpmRequest:
+def npm(*specs: str, program: str = "", project: bool = True) -> NpmRequest:
     pairs = (spec.rpartition("@") for spec in specs)
-    return NpmRequest(tuple((name, wanted) for name, _, wanted in pairs), program)
+    return NpmRequest(tuple((name, wanted) for name, _, wanted in pairs), program, project)
 
 
 def pypi(*requirements: str, program: str, python: str = "") -> PypiRequest:
@@ -50,8 +50,10 @@ def pypi(*requirements: str, program: str, python: str = "") -> PypiRequest:
         ("npm exec -y -- a@1 --flag", npm("a@1"), 1),
         ("npm exec a x", npm("a@latest"), 1),
         ("bunx a@1", npm("a@1"), 0),
-        ("pnpm dlx @s/a", npm("@s/a@latest"), 0),
-        ("yarn dlx -q a", npm("a@latest"), 0),
+        ("bun x a@1", npm("a@1"), 0),
+        ("pnpx a", npm("a@latest", project=False), 0),
+        ("pnpm dlx @s/a", npm("@s/a@latest", project=False), 0),
+        ("yarn dlx -q a", npm("a@latest", project=False), 0),
         ("uvx mcp-server-time --zone UTC", pypi("mcp-server-time", program="mcp-server-time"), 2),
         ("uvx a@1.2", pypi("a==1.2", program="a"), 0),
         ("uvx a@latest", pypi("a", program="a"), 0),
@@ -92,6 +94,7 @@ def test_what_a_command_asks_for(line: str, asked: Request, args: int) -> None:
         ("npx github:o/r", "no package of a registry"),
         ("npx o/r", "no package of a registry"),
         ("npx ./server", "no package of a registry"),
+        ("npx .", "no package of a registry"),
         ("npx a@git+https://h/r", "no package of a registry"),
         ("npx a@file:../b", "no package of a registry"),
         ("npx a@${V}", "is what variables say: a@${V}"),
@@ -104,6 +107,8 @@ def test_what_a_command_asks_for(line: str, asked: Request, args: int) -> None:
         ("uvx --with-requirements r.txt a", "the option --with-requirements"),
         ("uvx --from git+https://h/r a", "no package of an index"),
         ("uvx ./a", "no package of an index"),
+        ("uvx a.py", "a script and no package"),
+        ("pipx run a.py", "a script and no package"),
         ("uvx --python pypy a", "asks for Python pypy"),
         ("uv run server.py", "a project or a script"),
         ("uv run --with a server.py", "no program of its packages"),

@@ -14,6 +14,7 @@ from compilations import compilation, tool
 from mcpagg.command.invocation import parse
 from mcpagg.options import Options
 from mcpagg.passes.emission.recorded import read_contents
+from mcpagg.passes.freezing.advisories import Advisory
 from mcpagg.passes.freezing.checking import Offered, compared
 from mcpagg.passes.freezing.commands import ImageRequest
 from mcpagg.passes.freezing.images import resolve_image
@@ -54,6 +55,23 @@ def test_what_is_frozen_changes_by_package() -> None:
     assert told(NPM, spoilt) == [("registry", "!dep 1.0.0: same version, other bytes")]
 
 
+def test_who_has_built_what_is_frozen_is_a_change_of_its_own() -> None:
+    attested = [NPM[0], f"{NPM[1]} from=github.com/o/r", NPM[2]]
+    named = [("provenance", "names other builders of its packages")]
+    assert told(NPM, attested) == named
+    assert told(attested, NPM) == named
+    other = [row.replace("dep 1.0.0", "dep 1.0.1") for row in attested]
+    assert told(attested, other) == [("packages", "~dep 1.0.0 → 1.0.1")]
+    lost = [row.replace("=github.com/o/r", "=none") for row in other]
+    assert told(attested, lost) == [
+        (
+            "provenance",
+            "!dep 1.0.1: was built by github.com/o/r, now by nobody who says so",
+        ),
+        ("packages", "~dep 1.0.0 → 1.0.1"),
+    ]
+
+
 def test_where_a_package_lies_is_no_move_and_yet_a_change() -> None:
     assert told(NPM, [NPM[0], f"top>dep 1.0.0 {HASH}", NPM[2]]) == [
         ("launch", "is frozen otherwise")
@@ -85,10 +103,12 @@ def test_what_is_offered_is_told_by_package() -> None:
         (*moved("dep 1.0.0", "dep 1.1.0"), f"x 1.0.0 {HASH}"),
         frozenset({("dep", "1.0.0")}),
         frozenset({("top", "1.0.0")}),
+        (Advisory("dep", "1.0.0", "high", "Reads files", "GHSA-x", "affects <1.0.1"),),
     )
     assert [(change.class_, change.what) for change in offered_changes("a", NPM, offered)] == [
         ("registry", "!top 1.0.0: same version, other bytes"),
         ("registry", "!dep 1.0.0: gone from the registry"),
+        ("advisories", "!dep 1.0.0: high: Reads files (GHSA-x); affects <1.0.1"),
         ("packages", "~dep 1.0.0 → 1.1.0"),
         ("packages", "+x 1.0.0"),
     ]
@@ -129,7 +149,8 @@ def test_a_file_gives_back_what_is_frozen(tmp_path: Path) -> None:
 
 def test_a_bill_names_all_packages_with_their_hashes() -> None:
     entries: dict[str, Any] = {name: {"command": "npx", "args": ["top"]} for name in "abc"}
-    text = bill_of_materials(compilation(entries, tool(), frozen=ROWS))
+    rows = {**ROWS, "a": [NPM[0], f"{NPM[1]} from=github.com/o/r", NPM[2]]}
+    text = bill_of_materials(compilation(entries, tool(), frozen=rows))
     from cyclonedx.schema import SchemaVersion
     from cyclonedx.validation.json import JsonStrictValidator
 
@@ -146,6 +167,8 @@ def test_a_bill_names_all_packages_with_their_hashes() -> None:
         "pkg:pypi/dep@2.0": [("SHA-256", 64)],
         f"pkg:docker/o/s@sha256:{'0' * 64}?repository_url=ghcr.io": [],
     }
+    built = [one["purl"] for one in bill["components"] if "github.com/o/r" in json.dumps(one)]
+    assert built == ["pkg:npm/dep@1.0.0"]
     depends = {one["ref"]: one.get("dependsOn") for one in bill["dependencies"]}
     assert depends["server:a"] == ["pkg:npm/dep@1.0.0", "pkg:npm/top@1.0.0"]
 
@@ -155,6 +178,10 @@ def test_the_page_names_the_packages() -> None:
     assert "npm top 1.0.0 top/a.js args=1" in page
     assert "dep 1.0.0" in page
     assert HASH not in page.partition("<body")[2]
+    attested = [NPM[0], f"{NPM[1]} from=github.com/o/r", f"{NPM[2]} from=none"]
+    page = render(compilation({"a": {}}, tool(), frozen={"a": attested}), None)
+    assert "dep 1.0.0, built by github.com/o/r" in page
+    assert "top 1.0.0, built by nobody who says so" in page
 
 
 # The option

@@ -169,6 +169,16 @@ def test_a_package_without_wheels_is_refused() -> None:
         locked(a={"sdist": {"name": "a-1.0.tar.gz"}})
 
 
+def test_a_source_covers_all_and_is_taken_of_what_is_to_be_built_alone() -> None:
+    source = {"name": "a-1.0.tar.gz", "hashes": {"sha256": "cd" * 32}}
+    entry = {"name": "a", "version": "1.0", "wheels": [wheel("a-1.0-cp27-none-any.whl")]}
+    [package] = packages_of({"packages": [{**entry, "sdist": source}]}, 10, ["a"])
+    assert package.is_source
+    assert coverage([package], 10, 14) == (list(VERSIONS), list(PLATFORMS), {})
+    [package] = packages_of({"packages": [{**entry, "sdist": source}]}, 10)
+    assert not package.is_source
+
+
 def compiled(*tags: str) -> Wheels:
     return Wheels("c", "1.0", {f"c-1.0-{tag}.whl": tag for tag in tags})
 

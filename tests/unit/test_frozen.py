@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from proxies import posix
 
 from mcpagg_runtime.frozen import local
 from mcpagg_runtime.frozen.cache import TreeCache, lock
@@ -15,9 +16,10 @@ from mcpagg_runtime.frozen.coverage import is_within, refuse_uncovered, this_pla
 from mcpagg_runtime.frozen.docker import pinned
 from mcpagg_runtime.frozen.local import CannotBeFrozen, files_digest
 from mcpagg_runtime.frozen.npm import failure as npm_failure
-from mcpagg_runtime.frozen.npm import lock_of, manifest_of
+from mcpagg_runtime.frozen.npm import lock_of, manifest_of, npm_command
+from mcpagg_runtime.frozen.programs import Programs
 from mcpagg_runtime.frozen.pypi import failure as pypi_failure
-from mcpagg_runtime.frozen.pypi import hash_text, python_command, requirements_of
+from mcpagg_runtime.frozen.pypi import hash_text, is_usable, python_command, requirements_of
 from mcpagg_runtime.frozen.table import (
     DockerImage,
     FrozenError,
@@ -36,12 +38,14 @@ NPM_ROWS = [
     "@b/linux 1.0.0 sha512-CC== os=linux,!win32 cpu=x64 libc=glibc optional",
     "@b/linux>built 3.0.0 sha512-EE== scripts via-metadata",
     "alias 4.2.3 sha512-DD== name=string-width",
-    "alias>made 1.0.0 sha512-FF== url=https://example.com/made.tgz",
+    "alias>made 1.0.0 sha512-FF== url=https://example.com/made.tgz from=none",
 ]
 HASH = hash_text("ab" * 32)
+MARKER = "python_full_version < '3.11' and sys_platform == 'linux'"
 PYPI_ROWS = [
     "pypi server[all] 1.0 server=server.cli:app.run python>=3.10,<3.15 args=0",
-    f"backport 1.0 {HASH} ; python_full_version < '3.11' and sys_platform == 'linux'",
+    f"backport 1.0 {HASH} from=github.com/o/r.js ; {MARKER}",
+    f"built 1.0 {HASH} source from=none ; sys_platform == 'linux'",
     f"server 1.0 {HASH},{hash_text('cd' * 32)}",
 ]
 
@@ -101,6 +105,7 @@ def test_lines_are_sorted_whatever_the_order_of_packages() -> None:
         ["npm server 1.0 server/index.js args=0", "dep 1.0 sha512-AA== optional optional"],
         ["npm server 1.0 server/index.js args=0", "dep 1.0 sha1-AA=="],
         ["npm server 1.0 server/index.js args=0", "dep 1.0 sha512-AA== url=file:///etc"],
+        ["npm server 1.0 server/index.js args=0", "dep 1.0 sha512-AA== from=git@h:o/r"],
         *[
             ["npm server 1.0 server/index.js args=0", f"{path} 1.0 sha512-AA=="]
             for path in [*OUTSIDE, "a>.."]
@@ -121,6 +126,10 @@ def test_lines_are_sorted_whatever_the_order_of_packages() -> None:
                 f"dep 1.0 {HASH} ; python_version > '3'\nevil==1",
                 f"dep 1.0 {HASH} ; ",
                 f"dep 1.0 {HASH[1:]}",
+                f"dep 1.0 {HASH} source source",
+                f"dep 1.0 {HASH} scripts",
+                f"dep 1.0 {HASH} from= ; os_name == 'nt'",
+                f"dep 1.0 {HASH} url=https://h.example/x.whl",
             )
         ],
         [f"docker --privileged {DIGEST} args=0"],
@@ -199,8 +208,9 @@ def test_requirements_have_markers_and_all_hashes() -> None:
     tree = read_frozen(PYPI_ROWS)
     assert isinstance(tree, PypiTree)
     assert requirements_of(tree) == (
-        "backport==1.0 ; python_full_version < '3.11' and sys_platform == 'linux' \\\n"
+        f"backport==1.0 ; {MARKER} \\\n"
         f"    --hash=sha256:{'ab' * 32}\n"
+        f"built==1.0 ; sys_platform == 'linux' \\\n    --hash=sha256:{'ab' * 32}\n"
         f"server==1.0 \\\n    --hash=sha256:{'ab' * 32} \\\n    --hash=sha256:{'cd' * 32}\n"
     )
 
@@ -223,6 +233,56 @@ def test_an_entry_is_a_function_or_a_module(entry: str, code: str, tmp_path: Pat
     assert command[:2] == [str(tmp_path / "env/bin/python"), "-c"]
     assert command[2].endswith(code)
     compile(command[2], "code", "exec")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"console.log(1)\n", ["node"]),
+        (b"#!/usr/bin/env node\n", ["node"]),
+        (b"#!/opt/node/bin/node --no-warnings\r\n", ["node", "--no-warnings"]),
+        (b"#!/usr/bin/env -S NODE_ENV=x node --use-system-ca\n", ["node", "--use-system-ca"]),
+        (b"#!/bin/sh -e\n", ["sh", "-e"]),
+        (b"#! /usr/bin/env bun\n", ["bun"]),
+        (b"\x7fELF\x02\x01\x01\0", []),
+        (b"MZ\x90\0", []),
+        (b"\xcf\xfa\xed\xfe\x07\0\0\x01", []),
+    ],
+)
+def test_what_npm_installed_is_started_as_npx_would(
+    content: bytes, words: list[str], tmp_path: Path
+) -> None:
+    """By what its first line names, Node if that names nothing; a native program by itself."""
+
+    class Found(Programs):
+        def find(self, name: str) -> str | None:
+            return name
+
+    script = tmp_path / "node_modules/server/run"
+    script.parent.mkdir(parents=True)
+    script.write_bytes(content)
+    programs = Found({}, str(tmp_path), "", lambda: None)
+    tree = NpmTree("server", "1", "server/run", 0, [])
+    assert npm_command(programs, tree, str(tmp_path)) == [*words, str(script)]
+
+
+@posix("elsewhere an environment has a copy of its Python")
+def test_an_environment_is_usable_while_its_python_is_the_one_that_it_was_made_with(
+    tmp_path: Path,
+) -> None:
+    system, link = tmp_path / "system", tmp_path / "env/bin/python"
+    system.mkdir()
+    link.parent.mkdir(parents=True)
+    link.symlink_to(system / "python3")
+    (tmp_path / "env/lib/python3.11").mkdir(parents=True)
+    assert not is_usable(str(tmp_path))
+    (system / "python3").symlink_to("python3.11")
+    (system / "python3.11").touch()
+    assert is_usable(str(tmp_path))
+    (system / "python3").unlink()
+    (system / "python3").symlink_to("python3.12")
+    (system / "python3.12").touch()
+    assert not is_usable(str(tmp_path))
 
 
 # Failures of installers
@@ -400,23 +460,47 @@ def test_a_tree_has_a_place_by_its_packages_alone(tmp_path: Path) -> None:
     assert cache.place(tree(first)) != place
     other = NpmPackage(["b"], "1", "sha512-C")
     assert cache.place(tree(first, other)) != place
+    # Who has built a package changes nothing of what is installed.
+    attested = NpmPackage(["a"], "1", "sha512-A", builder="github.com/o/r")
+    assert cache.place(tree(attested, second)) == place
+    wheels = PypiPackage("a", "1", [HASH], "os_name == 'nt'")
+    environment = PypiTree("a", "1", "a=a:b", ">=3.9", 0, [wheels])
+    place = cache.place(environment)
+    wheels.builder = "none"
+    assert cache.place(environment) == place
 
 
-def test_leftovers_of_a_tree_go_when_nobody_is_at_it_and_others_after_a_day(
-    tmp_path: Path,
-) -> None:
+def test_leftovers_of_trees_go_when_nobody_is_at_them_however_old_they_are(tmp_path: Path) -> None:
     cache = TreeCache({"XDG_CACHE_HOME": str(tmp_path), "LOCALAPPDATA": str(tmp_path)})
     cache.prepare()
     folder = Path(cache.folder)
-    old, new, mine = (folder / f".tmp-{name}-x" for name in ("old", "new", "mine"))
-    for place in (old, new, mine):
+    left, live = folder / ".tmp-left-x", folder / ".tmp-live-x"
+    for place in (left, live):
         place.mkdir()
         (place / "file").touch()
-    os.utime(old, (1, 1))
+        os.utime(place, (1, 1))
+    (folder / "done.lock").touch()
+    (folder / "odd.lock").mkdir()
+    with lock(str(folder / "live"), lambda: None):
+        cache.prepare()
+        assert sorted(folder.iterdir()) == [live, folder / "live.lock", folder / "odd.lock"]
     cache.prepare()
-    assert sorted(folder.iterdir()) == [mine, new]
-    cache.remove_leftovers(str(folder / "mine"))
-    assert list(folder.iterdir()) == [new]
+    assert list(folder.iterdir()) == [folder / "odd.lock"]
+
+
+def test_a_folder_that_was_removed_and_made_again_is_no_tree(tmp_path: Path) -> None:
+    cache = TreeCache({"XDG_CACHE_HOME": str(tmp_path), "LOCALAPPDATA": str(tmp_path)})
+    cache.prepare()
+    place = str(Path(cache.folder) / "tree")
+
+    def install() -> None:
+        with cache.made(place) as folder:
+            cache.remove_leftovers(place)
+            Path(folder).mkdir()
+
+    with pytest.raises(FrozenError, match="was removed while"):
+        install()
+    assert list(Path(cache.folder).iterdir()) == []
 
 
 def test_one_at_a_time_has_the_lock_and_the_last_one_removes_it(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from core import (
 )
 
 from mcpagg_runtime.clients.client import Client
+from mcpagg_runtime.frozen.supervisor import installed, installing
 from mcpagg_runtime.messages.protocol import LEGACY
 from mcpagg_runtime.servers.effects import FOREVER
 from mcpagg_runtime.servers.instances import MAXIMUM_IN_BACKGROUND, MAXIMUM_STARTING
@@ -279,15 +280,15 @@ def test_a_child_that_is_being_installed_is_not_late_and_its_calls_are_told_why(
     world = World({"a": ["t"]}, connect_timeout=1.5)
     client = world.client()
     world.say(client, call(1, "a:t", token="p"), call(2, "a:t"))  # noqa: S106 - of progress
-    for _ in range(2):
-        world.do(world.core.child_installing(world["a"], "is being installed"))
+    for step in (1, 2):
+        world.do(installing(world.core, world["a"], "is being installed", step))
         world.wait(500)
     told = [message["params"] for message in world.received(client)]
     assert [params["progressToken"] for params in told] == ["p", "p"]
     assert [params["message"] for params in told] == ["Server 'a' is being installed"] * 2
     assert 0 < told[0]["progress"] < told[1]["progress"] < 1
     assert [state for _, state, _ in world.states] == ["queued", "starting", "installing"]
-    world.do(world.core.child_installed(world["a"]))
+    world.do(installed(world.core, world["a"]))
     world.wait(1.4)
     assert world.stopped == []
     world.wait(1)
@@ -300,7 +301,7 @@ def test_what_is_being_installed_holds_up_no_other_start() -> None:
     first = list(world.started)
     assert len(first) < len(MANY)
     for name in first:
-        world.do(world.core.child_installing(world[name], "is being installed"))
+        world.do(installing(world.core, world[name], "is being installed", 1))
     assert set(world.started) > set(first)
 
 
@@ -309,8 +310,8 @@ def test_one_that_nobody_wants_any_more_is_not_installed_into_life() -> None:
     client = world.client()
     world.do(world.core.child_down(world["a"], "is gone"))
     world.received(client)
-    world.do(world.core.child_installing(world["a"], "is being installed"))
-    world.do(world.core.child_installed(world["a"]))
+    world.do(installing(world.core, world["a"], "is being installed", 1))
+    world.do(installed(world.core, world["a"]))
     world.wait(100)
     assert world["a"].state == DOWN
     assert world.stopped == []

@@ -10,7 +10,7 @@ from core import World
 
 from mcpagg_runtime.launch.needs import recursion_fault
 from mcpagg_runtime.launch.nesting import identity, servers_above, with_identity
-from mcpagg_runtime.plan.digest import data_digest
+from mcpagg_runtime.start.digest import data_digest
 from mcpagg_runtime.start.handover import ABOVE
 
 TABLES = {"name": "é \ud800", "servers": '{"a": {}}', "snapshot": {"b": {"tools": "[]"}, "a": {}}}

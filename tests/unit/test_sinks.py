@@ -32,6 +32,7 @@ CALLED = {"print", "write", "writelines", "write_text", "write_bytes", "dump", "
 MAKERS = {"mkstemp", "NamedTemporaryFile", "TemporaryDirectory", "makedirs", "mkdir", "symlink"}
 NAMED = {"sys.stdout", "sys.stderr", "webbrowser.open", "warnings.warn", "ArgumentParser"}
 NAMED |= {f"sys.__{name}__" for name in ("stdout", "stderr")}
+OPENED_TO_WRITE = ("'w", "'a", "'x", "+", "O_WRONLY", "O_RDWR", "flags")
 
 WAYS = {
     # Lines for people. These make them safe themselves.
@@ -46,7 +47,7 @@ WAYS = {
     "compiler.command.cli": "asks who watches",
     "compiler.command.console": "asks who watches",
     "compiler.command.arguments": "help and usage, through say and show",
-    "runtime.tool.commands.argument_parser": "help and usage; it quotes what the caller typed",
+    "runtime.tool.commands.CommandLine.parser": "help and usage; it quotes what the caller typed",
     "compiler.command.login._Redirect.open_browser": "a URL that `refuse_unsafe` let pass",
     "compiler.command.login._Redirect._serve": "a page that has no text of anybody's",
     # Logs and documents for programs.
@@ -84,7 +85,7 @@ COMPLAINING = {
     "runtime.stdio.log_file",
     "runtime.tool.calling",
     "runtime.tool.commands",
-    "runtime.tool.prefetch",
+    "runtime.frozen.prefetch",
     "runtime.tool.printing",
     "compiler.__main__",
 }
@@ -119,15 +120,14 @@ def found(inside: str, node: ast.AST, leaves: Callable[[ast.AST], bool]) -> Iter
 def writes(node: ast.AST) -> bool:
     """Whether a text may leave here."""
     if isinstance(node, ast.Attribute):
-        return ast.unparse(node) in NAMED
+        return isinstance(node.value, ast.Name) and f"{node.value.id}.{node.attr}" in NAMED
     if not isinstance(node, ast.Call):
         return False
-    name = ast.unparse(node.func).rpartition(".")[2]
-    flags = " ".join(map(ast.unparse, [*node.args[1:2], *(one.value for one in node.keywords)]))
-    opens = name in ("open", "fdopen") and any(
-        sign in flags for sign in ("'w", "'a", "'x", "+", "O_WRONLY", "O_RDWR", "flags")
-    )
-    return opens or name in CALLED | MAKERS | {"ArgumentParser"}
+    name = getattr(node.func, "attr", "") or getattr(node.func, "id", "")
+    if name in ("open", "fdopen"):
+        flags = " ".join(map(ast.unparse, [*node.args[1:2], *(one.value for one in node.keywords)]))
+        return any(sign in flags for sign in OPENED_TO_WRITE)
+    return name in CALLED | MAKERS | {"ArgumentParser"}
 
 
 def test_every_way_out_is_known_with_what_makes_it_safe() -> None:

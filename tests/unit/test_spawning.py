@@ -118,6 +118,16 @@ def test_a_process_that_nobody_looks_after_is_ended_and_its_pipes_are_closed() -
 
 
 def test_a_descriptor_is_kept_for_what_reports_that_there_are_too_many() -> None:
-    supervisors = [Supervisor(Mock(**{"plan.frozen": ""}), folder) for folder in ("a", "b")]
+    supervisors = [Supervisor(Mock(), folder) for folder in ("a", "b")]
     [spare] = embedded.SPARE
     assert os.path.samestat(os.fstat(spare), os.stat(os.devnull)), supervisors
+
+
+def test_a_start_that_fails_after_a_later_one_has_begun_does_not_end_that() -> None:
+    host, child = Mock(**{"plan.whole.servers": {}}), Mock()
+    supervisor = Supervisor(host, "/")
+    latest = supervisor._starts[child] = object()
+    supervisor._run(child, object())
+    assert host.attempt.call_count == 0
+    supervisor._run(child, latest)
+    assert host.attempt.call_count == 1

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from mcpagg import __version__
 from mcpagg.command.printing import give_text, say, show
@@ -27,6 +27,9 @@ from mcpagg.options import (
 from mcpagg.problems import ConfigError, Problem, suggest
 from mcpagg.review import ALWAYS, CLASSES
 
+if TYPE_CHECKING:
+    from mcpagg.spec import Values
+
 CONFIG_VARIABLE = "MCP_PROXY_CONFIG_PATH"
 STATUSES = (
     "exit status: 0 done · 1 drift (--check) · 2 usage or config · 3 missing environment"
@@ -38,7 +41,7 @@ INHERITED = (
     " name). Without the three, no option is taken from FILE."
 )
 READ = "what is read and written"
-REPORTED = "what is told"
+REPORTED = "what is reported"
 PRINTED = {
     "--schema": "the JSON Schema of a config, by which editors complete and check it",
     "--version": "the version, and the digest of the runtime",
@@ -149,6 +152,8 @@ class Run:
     report: str = option("text", REPORTED, _REPORT, action=_Report)
     page: str | None = None
     """The page that `--report` is to write."""
+    values: Values = field(default_factory=dict)
+    """What installed entries give to variables of their servers, as in `Job`."""
     sbom: str | None = option(
         None, REPORTED, "also write what is started as a CycloneDX bill of materials", FILE
     )

@@ -139,6 +139,7 @@ def _compiled(
         check=run.check,
         against=Path(run.against) if run.against else None,
         key=run.sign,
+        values=run.values,
         listener=console,
         verbose=run.verbose,
     )

@@ -5,10 +5,12 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from mcpagg.command.arguments import Run
 from mcpagg.command.console import Console
+from mcpagg.command.invocation import frozen_as_before
 from mcpagg.command.pasting import TO_FILL, Start, entry_lines
 from mcpagg.command.printing import Line, ask, is_terminal, show, show_lines
 from mcpagg.command.results import SERVES
@@ -27,7 +29,11 @@ from mcpagg.review.lint import shortened
 
 _TEAM = "it belongs to the repository {}, and so to everybody who works there"
 _ABSOLUTE = "{} resolves no path from the project: the entries have one of this machine alone"
-_LOOSE = "what their packages depend on is chosen at each start; --freeze has it reviewed, too"
+_LOOSE = (
+    "may start with other dependencies each time; --freeze records those of now, starts no others"
+)
+_INSTALL, _INSTALL_OR_FREEZE = "Install? [y/N] ", "Install? [y]es / [f]reeze first / [N]o "
+YES = ("y", "yes")
 _NO_TERMINAL = "--yes is needed where nobody can be asked"
 
 
@@ -38,26 +44,18 @@ def install(run: Run, environ: Mapping[str, str]) -> int:
         CompileError: nothing can be installed.
     """
     _check_question(run)
-    prepared: list[Installation] = []
-    plans = plans_of(run, environ)
-    for plan in plans:
-        console = Console(str(plan.scope.file), quiet=run.quiet, verbose=run.verbose)
-        installation = prepare(plan, run, environ, console)
-        if installation is not None:
-            console.warn(shortened(installation.result.findings, run.verbose))
-            prepared.append(installation)
-    changing = [one for one in prepared if one.changes]
-    for plan in plans:
-        found = [one for one in prepared if one.plan is plan]
-        show_lines(_plan_lines(plan, found[0] if found else None))
-        if found and found[0].result.earlier.contents.rows:
-            _show_news(found[0])
+    prepared = _prepared(run, environ)
     if not prepared:
         show("nothing is installed")
         return 0
-    if changing and not _agreed(run, "Install?"):
-        show("nothing was changed")
-        return 1
+    if any(one.changes for one in prepared):
+        may_freeze = not run.options.freeze and any(map(_not_frozen, prepared))
+        answer = _answer(run, _INSTALL_OR_FREEZE if may_freeze else _INSTALL)
+        if may_freeze and answer in ("f", "freeze"):
+            return install(replace(run, options=replace(run.options, freeze=("*",))), environ)
+        if answer not in YES:
+            show("nothing was changed")
+            return 1
     now: dict[Path, Config] = {}
     for installation in prepared:
         scope = installation.plan.scope
@@ -65,6 +63,29 @@ def install(run: Run, environ: Mapping[str, str]) -> int:
         now[scope.target] = write_all(installation, config)
         show_lines(_done(installation))
     return 0
+
+
+def _prepared(run: Run, environ: Mapping[str, str]) -> list[Installation]:
+    """Compile what is to be installed, and show what would become of each scope.
+
+    Raises:
+        CompileError: nothing can be installed.
+    """
+    prepared: dict[int, Installation] = {}
+    plans = plans_of(run, environ)
+    for number, plan in enumerate(plans):
+        console = Console(str(plan.scope.file), quiet=run.quiet, verbose=run.verbose)
+        servers = [one.server.name for one in plan.chosen.values()]
+        installation = prepare(plan, frozen_as_before(run, plan.file, servers), environ, console)
+        if installation is not None:
+            console.warn(shortened(installation.result.findings, run.verbose))
+            prepared[number] = installation
+    for number, plan in enumerate(plans):
+        installation = prepared.get(number)
+        show_lines(_plan_lines(plan, installation))
+        if installation is not None and installation.result.earlier.contents.rows:
+            _show_news(installation)
+    return [*prepared.values()]
 
 
 def uninstall(run: Run, environ: Mapping[str, str]) -> int:
@@ -84,7 +105,7 @@ def uninstall(run: Run, environ: Mapping[str, str]) -> int:
         return 0
     for removal in removals:
         show_lines(_removal_lines(removal))
-    if any(removal.shown for removal in removals) and not _agreed(run, "Put back?"):
+    if any(removal.shown for removal in removals) and _answer(run, "Put back? [y/N] ") not in YES:
         show("nothing was changed")
         return 1
     now: dict[Path, Config] = {}
@@ -111,8 +132,8 @@ def _check_question(run: Run) -> None:
         raise ConfigError(PROGRAM, [Problem("", _NO_TERMINAL, "pass --yes to go on unasked")])
 
 
-def _agreed(run: Run, question: str) -> bool:
-    return run.yes or ask(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+def _answer(run: Run, question: str) -> str:
+    return YES[0] if run.yes else ask(question).strip().lower()
 
 
 def _plan_lines(plan: Plan, installation: Installation | None) -> Iterator[Line]:

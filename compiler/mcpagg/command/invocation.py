@@ -8,11 +8,12 @@ option from the file that it replaces.
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import re
 import sys
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Collection, Iterator
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,9 @@ def _with_recorded(run: Run, given: dict[str, Any]) -> dict[str, Any]:
     from mcpagg.passes.emission.output import not_ours
     from mcpagg.passes.emission.recorded import recorded_command
 
+    if run.check and run.client and run.config is None:
+        given = _of_installed(run, given)
+        run = Run.of(given)
     output = run.output or "-"
     if output == "-":
         raise ConfigError(PROGRAM, [Problem("", "--check, --offline and --refresh need -o FILE")])
@@ -65,6 +69,51 @@ def _with_recorded(run: Run, given: dict[str, Any]) -> dict[str, Any]:
     if run.config is None and run.client is None and config != "-":
         before["config"] = os.path.join(os.path.dirname(output), config)
     return {**before, **given}
+
+
+def _of_installed(run: Run, given: dict[str, Any]) -> dict[str, Any]:
+    """Return what is given, with the FILE that entries of a client start in place of the client.
+
+    It is compared with its own source, and servers get the values of their entries.
+
+    Raises:
+        ConfigError: no FILE is given, and entries start none, or more than one.
+    """
+    from mcpagg.install.places import find_scopes
+    from mcpagg.install.planning import installed
+
+    scopes = find_scopes(run.client or "", None, Path.home(), os.environ, sys.platform, Path.cwd())
+    found = installed(scopes, os.environ)
+    if run.output is not None:
+        files = [file for file in found if file == Path(run.output).absolute()]
+        if not files:
+            return given
+    else:
+        files = [*found]
+    if len(files) != 1:
+        what = f"entries start {' and '.join(map(str, files)) or 'no installed file'}"
+        place = ", ".join(scope.shown for scope in scopes)
+        raise ConfigError(place, [Problem("", what, "give the file to check as -o FILE")])
+    values = {**given, "output": str(files[0]), "values": found[files[0]]}
+    return {name: value for name, value in values.items() if name != "client"}
+
+
+def frozen_as_before(run: Run, file: Path, servers: Collection[str]) -> Run:
+    """Return a run that freezes what FILE has frozen of servers, if it does not say what to freeze.
+
+    Else whoever installs again, to take over what has changed, would have others started.
+    """
+    from mcpagg.passes.emission.recorded import recorded_command
+
+    words = None if run.options.freeze else recorded_command(file)
+    try:
+        before = argument_parser().given(words or [])
+    except ConfigError:  # of another version
+        return run
+    globs = [glob for glob in before.get("freeze", ()) if fnmatch.filter(servers, glob)]
+    scripts = before.get("freeze_scripts", ()) if globs else run.options.freeze_scripts
+    options = replace(run.options, freeze=(*globs,), freeze_scripts=(*scripts,))
+    return run if words is None else replace(run, options=options)
 
 
 def check_run(run: Run) -> None:

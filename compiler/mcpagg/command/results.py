@@ -45,11 +45,11 @@ MOVE_FIRST = (
 )
 ONE_NAME = "give -o, --report and --sbom one each"
 SERVES = {
-    "live": "What a server offers otherwise one day is served at once, and told on standard error;"
-    " with --locked, what was reviewed is, and nothing else",
-    "warn": "What was compiled is listed, also once a server has changed, which is told on standard"
-    " error; with --locked, what was reviewed is served, and nothing else",
-    "refuse": "What changes of a server is withheld from now on, and told on standard error",
+    "live": "What a server offers otherwise one day is served at once, and reported on standard"
+    " error; with --locked, what was reviewed is, and nothing else",
+    "warn": "What was compiled is listed, also once a server has changed, which is reported on"
+    " standard error; with --locked, what was reviewed is served, and nothing else",
+    "refuse": "What changes of a server is withheld from now on, and reported on standard error",
 }
 """What is served under each policy of drift."""
 SBOM_INSTALL = "pip install cyclonedx-python-lib"
@@ -57,7 +57,7 @@ OTHER_MANIFEST = "has another manifest"
 UNGUARDED = (
     "It may hold credentials: on Windows the permissions of its folder decide who can read it"
 )
-OTHER_PACKAGES = "lists other packages than there are now"
+OTHER_PACKAGES = "lists packages of which registries have news"
 REFRESH = "--refresh NAME takes those there are, to be reviewed"
 SUMMARY_WIDTH = 100
 

@@ -33,6 +33,7 @@ from mcpagg.install.writing import (
     all_or_none,
     backup_of,
     check_unchanged,
+    locked,
     to_the_end,
     write_backup,
     write_config,
@@ -248,7 +249,7 @@ def write_all(installation: Installation, now: Config) -> Config:
         plan.source: installation.result.job.source.text,
         record_for(plan.file): installation.record.data(),
     }
-    with to_the_end():
+    with locked(plan.scope), to_the_end():
         check_unchanged(plan.scope, now)
         if is_own:
             make_folder(plan.file.parent)

@@ -5,7 +5,7 @@ Nothing is started here, and nothing is written.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,7 +31,7 @@ from mcpagg.passes.environment.faces import Face, face_of, original, source_for
 from mcpagg.problems import CompileError
 from mcpagg.spec import ServerSpec
 from mcpagg_runtime.launch.variables import CONFIG_FOLDER, MissingVariable, resolve
-from mcpagg_runtime.plan.digest import DIGEST
+from mcpagg_runtime.start.digest import DIGEST
 
 
 @dataclass(slots=True)
@@ -272,6 +272,24 @@ def _values(env: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str
         with suppress(MissingVariable):
             values[name] = resolve(text, environ.get)
     return values
+
+
+def installed(
+    scopes: Iterable[Scope], environ: Mapping[str, str]
+) -> dict[Path, dict[str, Mapping[str, str]]]:
+    """Return each FILE that entries start, with what these give to variables of its servers.
+
+    Raises:
+        ConfigError: a config or a source cannot be read.
+    """
+    found: dict[Path, dict[str, Mapping[str, str]]] = {}
+    for reading in map(Reading, scopes):
+        faces = [face for entry in reading.entries if (face := reading.face(entry))]
+        for file in dict.fromkeys(face.file for face in faces):
+            chosen = plan_of(reading, file, environ, (), (), {}).chosen.values()
+            values = {one.face.name: one.values for one in chosen if one.face is not None}
+            found[file] = found.get(file, {}) | values
+    return found
 
 
 def outdated(file: Path, digest: str) -> Iterator[tuple[str, list[str]]]:

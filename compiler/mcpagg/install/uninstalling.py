@@ -29,7 +29,13 @@ from mcpagg.install.record import (
 )
 from mcpagg.install.tree import Path as Keys
 from mcpagg.install.tree import Uneditable, value_at
-from mcpagg.install.writing import backup_of, to_the_end, write_config
+from mcpagg.install.writing import (
+    backup_of,
+    check_unchanged,
+    locked,
+    to_the_end,
+    write_config,
+)
 from mcpagg.jsontext import members_of
 from mcpagg.passes.config.containers import RawEntry
 from mcpagg.passes.emission.output import PRIVATE, READABLE, write
@@ -168,7 +174,8 @@ def remove(removal: Removal, now: Config, environ: Mapping[str, str]) -> tuple[C
         ConfigError: the config has changed meanwhile, or cannot be written.
     """
     left: list[Path] = []
-    with to_the_end():
+    with locked(removal.scope), to_the_end():
+        check_unchanged(removal.scope, now)
         new = now.replaced(removal.texts)
         if removal.texts:
             write_config(removal.scope, now, new)

@@ -1,9 +1,10 @@
 """Writes what an installation changes, each file in one step, and the client's config last.
 
 The config of a client is followed where it is a link, keeps its mode, and is refused if it is not
-as it was read. If one file cannot be written, all are as they were. What ends this process
-meanwhile waits until all is written; after a loss of power, each file is the old one or the new
-one, and the same command again brings them together.
+as it was read. It is locked from that check to the last write, so that no other process which
+installs or puts back comes between. If one file cannot be written, all are as they were. What ends
+this process meanwhile waits until all is written; after a loss of power, each file is the old one
+or the new one, and the same command again brings them together.
 """
 
 from __future__ import annotations
@@ -11,16 +12,42 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from time import monotonic
 
 from mcpagg.install.editing import Config
 from mcpagg.install.places import Scope
 from mcpagg.passes.emission.output import AGAIN, put, replace_file
 from mcpagg.problems import ConfigError, Problem
 from mcpagg.signals import ENDING, ending_later
+from mcpagg_runtime.frozen.cache import lock, lock_of
 
 BACKUP = ".mcpagg-backup"
+LOCKED = ".mcpagg"
+"""What the lock beside a config has behind its name, before the suffix of locks."""
+LOCKED_SECONDS = 30.0
+
+
+@contextmanager
+def locked(scope: Scope) -> Iterator[None]:
+    """Be the only one who changes the config of a scope, and what its entries start.
+
+    Raises:
+        ConfigError: another process is at it, and does not end.
+    """
+    until = monotonic() + LOCKED_SECONDS
+    place = f"{scope.target}{LOCKED}"
+
+    def check() -> None:
+        if monotonic() > until:
+            what = f"is being changed by another process, which has locked {lock_of(place)}"
+            raise ConfigError(str(scope.file), [Problem("", what, AGAIN)])
+
+    with ExitStack() as stack:
+        with suppress(OSError):  # where nothing can be written, the writing says so
+            stack.enter_context(lock(place, check))
+        yield
 
 
 @contextmanager

@@ -21,6 +21,8 @@ CLASSES = {
     "schema-compatible": "any other change of a schema",
     "version": "the version that a server has, or of the protocol that it speaks",
     "other": "any other member of what a server says",
+    "advisories": "a frozen package of which a weakness is published",
+    "provenance": "a newer package that another repository has built, or nobody who says so",
     "packages": "other versions of packages than those that are frozen",
     "runtime": "code of another compiler, which this one cannot compare with its own",
 }
@@ -35,8 +37,11 @@ OF_LISTS = (
 ALWAYS = frozenset({"hidden", "registry", "runtime"})
 """The classes that always count: what cannot be seen, what is not as reviewed or not compared."""
 
-USUAL = frozenset(CLASSES) - {"packages"}
-"""The classes that count unless others are named: a release of a stranger changes no proxy."""
+NEWS = frozenset({"advisories", "provenance", "packages"})
+"""The classes of what strangers have published: it changes no proxy, nor what one runs."""
+
+USUAL = frozenset(CLASSES) - NEWS
+"""The classes that count unless others are named."""
 
 STRUCTURAL = USUAL - {"text", "version"}
 """The classes that count with `--structural`."""

@@ -28,8 +28,8 @@ APART = ("server", "package", "proxy")
 GOOD, BAD, ODD, PLAIN = "good", "bad", "odd", "plain"
 """How grave a change looks at first sight."""
 _TONES = {
-    **dict.fromkeys(("hidden", "schema-breaking", "removed", "registry"), BAD),
-    **dict.fromkeys(("launch", "file", "failed", "runtime"), ODD),
+    **dict.fromkeys(("hidden", "schema-breaking", "removed", "registry", "provenance"), BAD),
+    **dict.fromkeys(("launch", "file", "failed", "runtime", "advisories"), ODD),
     "added": GOOD,
 }
 # What a tool says if it is harmless, and has to say: clients take it for the opposite otherwise.

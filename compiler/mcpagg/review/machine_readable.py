@@ -33,7 +33,7 @@ LEVELS = {
         "registry",
         "runtime",
     ),
-    "warning": ("failed", "text", "added", "capabilities"),
+    "warning": ("failed", "text", "added", "capabilities", "advisories", "provenance"),
     "note": ("schema-compatible", "version", "other", "packages"),
 }
 _LEVEL = {class_: level for level, classes in LEVELS.items() for class_ in classes}

@@ -26,7 +26,7 @@ _OURS = re.compile("[A-Za-z,;' ]+")
 MORE = "\n*… and more than a comment can hold: `mcpagg-compile --check` shows all.*"
 FOLDED, OPEN, CLOSE = "\n<details>", "\n<details open>", "\n</details>"
 # What no reviewer is to overlook.
-_SHOWN = ("hidden", "schema-breaking", "launch", "file", "registry")
+_SHOWN = ("hidden", "schema-breaking", "launch", "file", "registry", "provenance", "advisories")
 
 
 def as_markdown(review: Review) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from mcpagg.passes.freezing.checking import Offered
-from mcpagg.passes.freezing.trees import hashes_of
+from mcpagg.passes.freezing.trees import Version, builders_of, hashes_of, other_builders
 from mcpagg.review.changes import Change
 from mcpagg_runtime.frozen.table import DockerImage, NpmTree, Program, PypiTree, read_frozen
 
@@ -18,6 +18,8 @@ def offered_changes(server: str, rows: Sequence[str], offered: Offered) -> Itera
         yield _spoilt(server, name, version, "same version, other bytes")
     for name, version in sorted(offered.gone):
         yield _spoilt(server, name, version, "gone from the registry")
+    for advisory in offered.advisories:
+        yield Change("advisories", server, KIND, advisory.name, what=f"!{advisory}")
     yield from _moves(server, rows, offered.rows)
     yield from _image_moves(server, rows, offered.rows)
 
@@ -35,8 +37,10 @@ def frozen_changes(server: str, before: Sequence[str], after: Sequence[str]) -> 
         return
     changes = [*_spoilt_versions(server, before, after), *_moves(server, before, after)]
     yield from changes
+    if not changes and _builders(before) != _builders(after):
+        yield Change("provenance", server, "server", what="names other builders of its packages")
     heads = [_start(rows, is_whole=not changes) for rows in (before, after)]
-    if heads[0] != heads[1] or not (changes or before[1:] == after[1:]):
+    if heads[0] != heads[1] or not (changes or _installed(before) == _installed(after)):
         yield Change("launch", server, "server", "", "", "is frozen otherwise", *heads)
 
 
@@ -60,8 +64,21 @@ def _start(rows: Sequence[str], *, is_whole: bool) -> str:
     return frozen.rows()[0].removesuffix(" args=0")
 
 
+def _builders(rows: Sequence[str]) -> dict[Version, str]:
+    return builders_of(read_frozen(rows))
+
+
+def _installed(rows: Sequence[str]) -> list[list[str]]:
+    """Return what lines say of what is installed."""
+    frozen = read_frozen(rows)
+    packages = frozen.packages if isinstance(frozen, NpmTree | PypiTree) else ()
+    return [package.fields() for package in packages]
+
+
 def _moves(server: str, before: Sequence[str], after: Sequence[str]) -> Iterator[Change]:
     """Yield the packages whose versions are others: by package, wherever it lies."""
+    for found in other_builders(read_frozen(before), read_frozen(after)):
+        yield Change("provenance", server, KIND, found.name, what=f"!{found}")
     old, new = _versions(before), _versions(after)
     for name in sorted({**old, **new}):
         gone = ", ".join(sorted(old.get(name, set()) - new.get(name, set())))

@@ -14,7 +14,7 @@ from mcpagg.passes.emission.output import difference, differs
 from mcpagg.passes.emission.readback import cut
 from mcpagg.passes.emission.recorded import Contents, Rows
 from mcpagg.problems import CompileError, Problem, count
-from mcpagg.review import ALWAYS, CLASSES, USUAL
+from mcpagg.review import ALWAYS, CLASSES, NEWS, USUAL
 from mcpagg.review.changes import Change, ServerSummary, compare, summaries, with_command_line
 from mcpagg.review.dry_run import HIDDEN, without_credentials
 from mcpagg.review.packages import frozen_changes, offered_changes
@@ -69,7 +69,7 @@ class Review:
     def is_of_packages(self) -> bool:
         """Whether what fails is what registries have: FILE is as compiled now."""
         failing = {change.class_ for change in self.changes if change.class_ in self.counting}
-        return failing <= {"packages", "registry"}
+        return failing <= NEWS | {"registry"}
 
     @property
     def numbers(self) -> dict[str, int]:

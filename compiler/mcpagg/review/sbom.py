@@ -2,9 +2,9 @@
 
 CycloneDX 1.6 (https://cyclonedx.org/docs/1.6/json): the proxy depends on its servers, each with the
 version that it gives itself, and a server on the package or the image that its command line names,
-with a purl. Of a frozen server it has all packages, with their hashes. Of any other, what these
-depend on is resolved anew at each start, and is not known here. The same bytes for the same file:
-the serial number is made of its text, and no time is in it.
+with a purl. Of a frozen server it has all packages, with their hashes and who has built them. Of
+any other, what these depend on is resolved anew at each start, and is not known here. The same
+bytes for the same file: the serial number is made of its text, and no time is in it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,14 @@ from mcpagg import __version__
 from mcpagg.options import PROGRAM
 from mcpagg.passes.environment.programs import Package, find_package
 from mcpagg.snapshot import ChildSnapshot
-from mcpagg_runtime.frozen.table import DockerImage, NpmTree, PypiTree, read_frozen
+from mcpagg_runtime.frozen.table import (
+    DockerImage,
+    NpmPackage,
+    NpmTree,
+    PypiPackage,
+    PypiTree,
+    read_frozen,
+)
 
 if TYPE_CHECKING:
     from mcpagg.compilation import Compilation
@@ -105,26 +112,26 @@ def _frozen(rows: Sequence[str]) -> Iterator[Component]:
     if isinstance(frozen, NpmTree):
         for one in frozen.packages:
             digest = base64.b64decode(one.integrity.partition("-")[2]).hex()
-            component = _component("npm", one.name, one.version, HashAlgorithm.SHA_512, [digest])
+            component = _component("npm", one, HashAlgorithm.SHA_512, [digest])
             packages.setdefault(component.bom_ref.value or "", component)
     elif isinstance(frozen, PypiTree):
         for wheels in frozen.packages:
             digests = [base64.urlsafe_b64decode(f"{text}=").hex() for text in wheels.hashes]
-            component = _component(
-                "pypi", wheels.name, wheels.version, HashAlgorithm.SHA_256, digests
-            )
+            component = _component("pypi", wheels, HashAlgorithm.SHA_256, digests)
             packages.setdefault(component.bom_ref.value or "", component)
     yield from packages.values()
 
 
 def _component(
-    kind: str, name: str, version: str, algorithm: HashAlgorithm, digests: Iterable[str]
+    kind: str, package: NpmPackage | PypiPackage, algorithm: HashAlgorithm, digests: Iterable[str]
 ) -> Component:
-    purl = _registry_purl(kind, name, version)
+    purl = _registry_purl(kind, package.name, package.version)
+    built = [Property(name="mcpagg:built-by", value=package.builder)] if package.builder else []
     return Component(
-        name=name,
+        name=package.name,
         type=ComponentType.LIBRARY,
-        version=version,
+        version=package.version,
+        properties=built,
         purl=purl,
         bom_ref=str(purl),
         hashes=[HashType(alg=algorithm, content=digest) for digest in digests],

@@ -21,7 +21,8 @@ from mcpagg_runtime.messages.protocol import (
     VERSION_KEY,
 )
 from mcpagg_runtime.plan.addresses import Addresses, uris_of
-from mcpagg_runtime.start.greeting import initialize_result, list_result
+from mcpagg_runtime.start.greeting import initialize_result
+from mcpagg_runtime.start.lists import list_result
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 A tree is installed into a temporary folder, and renamed: under its own name it is whole, always.
 Whoever comes second takes what the first has installed. Nothing is repaired, and nothing removed
-that a running proxy may use.
+that a running proxy may use. Nothing depends on the clock, which may jump.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ import stat
 import sys
 from contextlib import contextmanager, suppress
 from hashlib import sha256
-from time import sleep, time
+from time import sleep
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.frozen.contents import CONTENTS, write_contents
 from mcpagg_runtime.frozen.coverage import this_platform
-from mcpagg_runtime.frozen.folders import is_link, make, remove, rename
+from mcpagg_runtime.frozen.folders import is_link, make, remove, rename, tried
 from mcpagg_runtime.frozen.table import FrozenError
 from mcpagg_runtime.launch.platforms import WINDOWS
 
@@ -33,8 +34,10 @@ else:
 
 KEY_DIGITS = 32
 TEMPORARY = ".tmp-"
+LOCK = ".lock"
+MARK = "unfinished"
+"""The file by which a temporary folder is known to be the one that was made."""
 LOCKED_POLL_SECONDS = 0.1
-DAY_SECONDS = 86400.0
 WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -50,15 +53,16 @@ class TreeCache:
     def place(self, tree: NpmTree | PypiTree, more: str = "") -> str:
         """Return the folder of a tree, installed or not.
 
-        What servers are given, and what is started of the tree, has no part in it; `more` is what
-        else the installed tree depends on, "" for nothing.
+        What servers are given, what is started of the tree, and who has built its packages, has no
+        part in it; `more` is what else the installed tree depends on, "" for nothing.
         """
-        facts = [tree.kind, getattr(tree, "python", ""), *tree.rows()[1:], this_platform(), more]
+        lines = sorted(" ".join(package.fields()) for package in tree.packages)
+        facts = [tree.kind, getattr(tree, "python", ""), *lines, this_platform(), more]
         digest = sha256("\n".join(facts).encode("utf-8", "surrogatepass")).hexdigest()
         return os.path.join(self.folder, digest[:KEY_DIGITS])
 
     def has(self, place: str) -> bool:
-        """Whether a tree is installed.
+        """Whether a tree is installed: its folder is there, with what is written into it last.
 
         Raises:
             FrozenError: somebody else might have put something else there.
@@ -70,10 +74,10 @@ class TreeCache:
                 refuse_unsafe(folder)
         except FileNotFoundError:  # another proxy has just taken it out of use
             return False
-        return True
+        return os.path.isfile(os.path.join(place, CONTENTS))
 
     def prepare(self) -> None:
-        """Make the folder, and remove what installations have left that died long ago.
+        """Make the folder, and remove what installations of any tree have left that were killed.
 
         Raises:
             FrozenError: it cannot be used.
@@ -82,11 +86,11 @@ class TreeCache:
             self._make(self.folder)
         except OSError as problem:
             raise self.unwritable(problem) from problem
-        for name in os.listdir(self.folder):
-            if name.startswith(TEMPORARY):
-                path = os.path.join(self.folder, name)
-                if _age(path) > DAY_SECONDS:
-                    remove(path)
+        left = {_key(name) for name in os.listdir(self.folder)} - {""}
+        for place in (os.path.join(self.folder, key) for key in left):
+            with suppress(_AtWorkError, OSError), lock(place, _leave) as held:
+                if held is not None:
+                    self.remove_leftovers(place)
 
     def _make(self, folder: str) -> None:
         """Make a folder in ours, and ours if need be, for this user alone whatever the umask.
@@ -113,9 +117,10 @@ class TreeCache:
 
     def unwritable(self, problem: OSError) -> FrozenError:
         """Return the error for a folder in which a tree cannot be installed."""
+        what = os.fsdecode(problem.filename or self.folder)
         return FrozenError(
-            f"{self.folder}, where it is to be installed, cannot be written: "
-            f"{problem.strerror or problem}; free it, or name another cache folder in {_VARIABLE}"
+            f"to install it, {what} must be written, which fails: "
+            f"{problem.strerror or problem}; mend that, or name another cache folder in {_VARIABLE}"
         )
 
     def remove_leftovers(self, place: str) -> None:
@@ -123,7 +128,11 @@ class TreeCache:
         prefix = _prefix(place)
         for name in os.listdir(self.folder):
             if name.startswith(prefix):
-                remove(os.path.join(self.folder, name))
+                path = os.path.join(self.folder, name)
+                gone = f"{path}-gone"  # what somebody still writes, by its name, is no part of it
+                with suppress(OSError):  # on Windows, a file of it is open
+                    os.rename(path, gone)
+                    remove(gone)
 
     @contextmanager
     def temporary(self, place: str) -> Iterator[str]:
@@ -135,7 +144,26 @@ class TreeCache:
         finally:
             remove(folder)
 
-    def keep(self, folder: str, place: str) -> None:
+    @contextmanager
+    def made(self, place: str) -> Iterator[str]:
+        """Make a folder in which a tree is installed; at the end it gets its own name.
+
+        Raises:
+            FrozenError: it was removed meanwhile, so that what is in it now is a part.
+        """
+        with self.temporary(place) as folder:
+            mark = os.path.join(folder, MARK)
+            open(mark, "xb").close()
+            yield folder
+            try:
+                tried(lambda: os.remove(mark))
+            except FileNotFoundError:
+                why = f"{folder} was removed while it was being installed there"
+                raise FrozenError(why) from None
+            write_contents(folder)
+            self._keep(folder, place)
+
+    def _keep(self, folder: str, place: str) -> None:
         """Give a tree its own name, unless another one has it by now."""
         try:
             rename(folder, place)
@@ -144,7 +172,7 @@ class TreeCache:
                 raise
 
     def discard(self, place: str) -> None:
-        """Take a tree out of use that cannot be started any more: its Python is gone."""
+        """Take a tree out of use that cannot be started any more."""
         with self.temporary(place) as folder:
             rename(place, os.path.join(folder, "discarded"))
 
@@ -199,11 +227,29 @@ def _prefix(place: str) -> str:
     return f"{TEMPORARY}{os.path.basename(place)}-"
 
 
-def _age(path: str) -> float:
-    try:
-        return time() - os.lstat(path).st_mtime
-    except OSError:
-        return 0.0  # it has gone
+def _key(name: str) -> str:
+    """Return the name of the tree that an installation has left something of, "" for a tree."""
+    if name.startswith(TEMPORARY):
+        return name[len(TEMPORARY) :].partition("-")[0]
+    return name[: -len(LOCK)] if name.endswith(LOCK) else ""
+
+
+class _AtWorkError(Exception):
+    """Somebody has the lock."""
+
+
+def _leave() -> None:
+    """Wait for no lock.
+
+    Raises:
+        _AtWorkError: always.
+    """
+    raise _AtWorkError
+
+
+def lock_of(place: str) -> str:
+    """Return the path of the lock of a tree."""
+    return place + LOCK
 
 
 @contextmanager
@@ -214,7 +260,7 @@ def lock(place: str, check: Callable[[], None]) -> Iterator[int | None]:
     the lock as long as they run, whatever becomes of this process: where it is free, nobody is at
     it. It saves work; a tree is whole without it as well.
     """
-    path = f"{place}.lock"
+    path = lock_of(place)
     held = _acquire(path, check)
     try:
         yield held
@@ -248,7 +294,8 @@ def _release(path: str, held: int) -> None:
     # Windows removes no file that is open, and opens none that is being removed: there it stays.
     if not WINDOWS:
         with suppress(OSError):
-            os.remove(path)
+            if os.path.samestat(os.stat(path), os.fstat(held)):
+                os.remove(path)
     os.close(held)
 
 

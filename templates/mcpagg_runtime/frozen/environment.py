@@ -95,5 +95,10 @@ def of_installers(env: Mapping[str, str], beside: str) -> dict[str, str]:
     """
     heeded = {name: value for name, value in env.items() if name.upper() not in NOT_HEEDED}
     if beside:
-        heeded["PATH"] = os.pathsep.join(filter(None, [beside, env.get("PATH", "")]))
+        put_first(heeded, beside)
     return heeded
+
+
+def put_first(env: dict[str, str], folder: str) -> None:
+    """Have programs of a folder come before all others."""
+    env["PATH"] = os.pathsep.join(filter(None, [folder, env.get("PATH", "")]))

@@ -10,10 +10,12 @@ from __future__ import annotations
 import json
 import os
 import re
+from itertools import dropwhile
 from typing import TYPE_CHECKING, Any
 
 from mcpagg_runtime.frozen.folders import path_of_any_length
 from mcpagg_runtime.frozen.table import LISTED, FrozenError
+from mcpagg_runtime.processes.reasons import status_text
 
 if TYPE_CHECKING:
     from mcpagg_runtime.frozen.programs import Programs
@@ -50,6 +52,7 @@ _VERSION = re.compile(r"(\d+)\.\d+\.\d+")
 _OTHER_BYTES = re.compile(r"wanted (sha\d+-[\w+/=]+)")
 _TELLING = re.compile(r"npm (?:error|ERR!)(?: |$)(?!A complete log|Log files|    at )(.*)")
 _LINES = 4
+_FIRST_LINE_BYTES = 256
 
 
 def archive_of(name: str, version: str) -> str:
@@ -150,7 +153,7 @@ def _version(programs: Programs, program: str, folder: str) -> re.Match[str]:
     version = _VERSION.search(output)
     if status or version is None:
         told = output.strip()[-200:]
-        raise FrozenError(f"{program} --version exited with status {status}: {told}")
+        raise FrozenError(f"{program} --version {status_text(status)}: {told}")
     return version
 
 
@@ -173,7 +176,7 @@ def _run(programs: Programs, tree: NpmTree, command: list[str], folder: str) -> 
     """
     status, output = programs.run(command, folder)
     if status:
-        raise FrozenError(failure(tree, output) or f"npm exited with status {status}")
+        raise FrozenError(failure(tree, output) or f"npm {status_text(status)}")
 
 
 def failure(tree: NpmTree, output: str) -> str:
@@ -198,6 +201,28 @@ def _folders(name: str) -> list[str]:
     return ["node_modules", *name.split("/")]
 
 
-def node_command(tree: NpmTree, folder: str, node: str) -> list[str]:
-    """Return what starts a server from the folder that its tree is installed in."""
-    return [node, os.path.join(folder, "node_modules", *tree.bin.split("/"))]
+def npm_command(programs: Programs, tree: NpmTree, folder: str) -> list[str]:
+    """Return what starts a server from the folder that its tree is installed in.
+
+    As npx starts it: a native program, which an install script may have put there, by itself; a
+    script by the program that its first line names, with the options there, or by Node.
+
+    Raises:
+        FrozenError: that program is not on the PATH.
+        OSError: the script cannot be read.
+    """
+    script = os.path.join(folder, "node_modules", *tree.bin.split("/"))
+    with open(script, "rb") as file:
+        line = file.readline(_FIRST_LINE_BYTES)
+    if b"\0" in line:
+        return [script]
+    interpreter, *options = _interpreter(line)
+    return [programs.needed(interpreter, "to start it"), *options, script]
+
+
+def _interpreter(line: bytes) -> list[str]:
+    """Return the program that the first line of a script names, with its options; Node for none."""
+    words = line[2:].decode("utf-8", "replace").split() if line.startswith(b"#!") else []
+    if words and words[0].endswith("/env"):
+        words = [*dropwhile(lambda word: word.startswith("-") or "=" in word, words[1:])]
+    return [words[0].rpartition("/")[2], *words[1:]] if words else ["node"]

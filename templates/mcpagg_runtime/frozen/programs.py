@@ -83,8 +83,8 @@ class Programs:
                 while popen.poll() is None:
                     self._wait(popen)
             finally:
+                self.kill()  # and what it has started and left behind
                 if popen.returncode is None:
-                    self.kill()
                     popen.kill()
                     popen.wait()
                 self._group = None
@@ -116,8 +116,8 @@ class Programs:
         except subprocess.TimeoutExpired:
             return
 
-    def check(self) -> None:
-        """Tell that it takes long, now and then.
+    def check(self, why: str = "") -> None:
+        """Report that it takes long, now and then; `why` is said of it where that is known.
 
         Raises:
             FrozenError: it is to end.
@@ -126,7 +126,7 @@ class Programs:
         if self._is_ended:
             raise FrozenError("it was being installed when the proxy ended")
         if now > self._deadline:
-            raise FrozenError(f"it was not installed within {LIMIT_SECONDS:g} s")
+            raise FrozenError(f"it was not installed within {LIMIT_SECONDS:g} s{why}")
         if now > self._told + TOLD_SECONDS:
             self._told = now
             self._tell()

@@ -1,7 +1,8 @@
 """Environments of Python: the requirements that are made of the lines of a file, and their tools.
 
 `uv` installs them, or `pip` where there is none. Only wheels whose hashes are in the file are
-taken: building one runs code, and fetches what nobody has reviewed.
+taken, and the source of packages that are marked so: building one runs code, and fetches what
+nobody has reviewed.
 """
 
 from __future__ import annotations
@@ -15,10 +16,13 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.frozen.coverage import is_within
 from mcpagg_runtime.frozen.folders import remove
-from mcpagg_runtime.frozen.table import FrozenError
+from mcpagg_runtime.frozen.table import SOURCE, FrozenError
 from mcpagg_runtime.launch.platforms import WINDOWS
+from mcpagg_runtime.processes.reasons import status_text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from mcpagg_runtime.frozen.programs import Programs
     from mcpagg_runtime.frozen.table import PypiPackage, PypiTree
 
@@ -32,7 +36,6 @@ DIGEST_BYTES = 32
 _PIP_OPTIONS = (
     "--require-hashes",
     "--no-deps",
-    "--only-binary=:all:",
     f"--prefix={ENVIRONMENT}",
     "--ignore-installed",
     "--no-compile",
@@ -42,6 +45,7 @@ _PIP_OPTIONS = (
     "--retries=1",
 )
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
+_MINOR_VERSION = re.compile(r"(?:python|pypy)3\.\d+t?")
 _OTHER_BYTES = (
     re.compile(r"Hash mismatch for `([^`=]+)==([^`]+)`"),
     re.compile(r"DO NOT MATCH THE HASHES.*?\n\s*([\w.-]+)==([\w.+!-]+) from ", re.DOTALL),
@@ -50,6 +54,7 @@ _UV_CAUSE = re.compile(
     r"^\s*(?:error:|\u00d7|\u2570\u2500\u25b6|\u251c\u2500\u25b6|cause:|Caused by:)\s*(.*)$",
     re.MULTILINE,
 )
+"""The name of a Python, and of the folder below `lib` in which it finds packages."""
 _PIP_CAUSE = re.compile(r"^ERROR: (.*)$", re.MULTILINE)
 _LINES = 4
 # The current folder is no place to find modules in, though Python looks there for those of `-c`.
@@ -73,6 +78,15 @@ def _requirement(package: PypiPackage) -> str:
     marker = f" ; {package.marker}" if package.marker else ""
     hashes = [f"--hash=sha256:{_hex(text)}" for text in package.hashes]
     return " \\\n    ".join([f"{package.name}=={package.version}{marker}", *hashes])
+
+
+def archives_allowed(packages: Iterable[PypiPackage]) -> list[str]:
+    """Return the options of uv and pip by which they take wheels, and build no others than these.
+
+    Of a package that is to be built, neither takes a wheel.
+    """
+    built = sorted({package.name for package in packages if SOURCE in package.marks})
+    return ["--only-binary=:all:", *(f"--no-binary={name}" for name in built)]
 
 
 def hash_text(digest: str) -> str:
@@ -145,24 +159,25 @@ def _install_with_uv(programs: Programs, uv: str, tree: PypiTree, folder: str) -
     made = [uv, "venv", "--relocatable", "--no-project", "--python", tree.python, ENVIRONMENT]
     status, output = programs.run(made, folder)
     if status:
-        raise FrozenError(failure("uv", output) or f"uv venv exited with status {status}")
+        raise FrozenError(failure("uv", output) or f"uv venv {status_text(status)}")
     sync = [uv, "pip", "sync", "--python", _python_in(folder), "--require-hashes"]
-    sync += ["--only-binary", ":all:", "--link-mode", "copy", REQUIREMENTS]
+    sync += [*archives_allowed(tree.packages), "--link-mode", "copy", REQUIREMENTS]
     # Only so does uv ask no index about what it has already.
     status, output = programs.run([*sync, "--offline"], folder)
     if status:
         status, output = programs.run(sync, folder)
     if status:
-        raise FrozenError(failure("uv", output) or f"uv pip sync exited with status {status}")
+        raise FrozenError(failure("uv", output) or f"uv pip sync {status_text(status)}")
 
 
 def _install_with_pip(programs: Programs, tree: PypiTree, folder: str) -> None:
     """Install with pip, from an environment of its own into that of the server."""
     python = _interpreter(programs, tree, folder)
+    options = [*_PIP_OPTIONS, *archives_allowed(tree.packages), "-r", REQUIREMENTS]
     steps = [
         [python, "-m", "venv", _PIP],
         [python, "-m", "venv", "--without-pip", ENVIRONMENT],
-        [_python_in(folder, _PIP), "-m", "pip", "install", *_PIP_OPTIONS, "-r", REQUIREMENTS],
+        [_python_in(folder, _PIP), "-m", "pip", "install", *options],
     ]
     for step in steps:
         status, output = programs.run(step, folder)
@@ -210,19 +225,28 @@ def failure(tool: str, output: str) -> str:
     return f"{tool}: " + "; ".join(told[:_LINES]) if told else ""
 
 
+def scripts_folder(folder: str, environment: str = ENVIRONMENT) -> str:
+    """Return where the programs of an environment are."""
+    return os.path.join(folder, environment, "Scripts" if WINDOWS else "bin")
+
+
 def _python_in(folder: str, environment: str = ENVIRONMENT) -> str:
     """Return the Python of an environment."""
-    place = ("Scripts", "python.exe") if WINDOWS else ("bin", "python")
-    return os.path.join(folder, environment, *place)
+    name = "python.exe" if WINDOWS else "python"
+    return os.path.join(scripts_folder(folder, environment), name)
 
 
 def is_usable(folder: str) -> bool:
-    """Whether the Python that an environment was made with is still there.
+    """Whether the Python that an environment was made with is still there, in the same version.
 
-    On Windows, the environment has no link to it, but a program that starts it.
+    What its link leads to may have become a newer one, which looks for packages elsewhere. On
+    Windows there is no link, but a program that starts it.
     """
-    is_there = os.path.exists(_python_in(folder))
-    return is_there and (not WINDOWS or os.path.exists(_python_behind(folder)))
+    python = os.path.realpath(_python_in(folder))
+    packages = os.path.join(folder, ENVIRONMENT, "lib", os.path.basename(python))
+    is_versioned = _MINOR_VERSION.fullmatch(os.path.basename(python))
+    is_there = os.path.exists(python) and (not WINDOWS or os.path.exists(_python_behind(folder)))
+    return is_there and (not is_versioned or os.path.isdir(packages))
 
 
 def _python_behind(folder: str) -> str:

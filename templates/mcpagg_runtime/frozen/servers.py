@@ -8,16 +8,21 @@ from contextlib import contextmanager
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.frozen.cache import TreeCache, lock
-from mcpagg_runtime.frozen.contents import bytecode_in, difference, write_contents
+from mcpagg_runtime.frozen.cache import TreeCache, lock, lock_of
+from mcpagg_runtime.frozen.contents import bytecode_in, difference
 from mcpagg_runtime.frozen.coverage import refuse_uncovered
 from mcpagg_runtime.frozen.docker import is_here, pinned, pull
-from mcpagg_runtime.frozen.environment import drop_foreign_code
+from mcpagg_runtime.frozen.environment import drop_foreign_code, put_first
 from mcpagg_runtime.frozen.folders import remove
 from mcpagg_runtime.frozen.local import PYTHON, files_digest, program_digest
-from mcpagg_runtime.frozen.npm import install_modules, node_command, node_of_scripts
+from mcpagg_runtime.frozen.npm import install_modules, node_of_scripts, npm_command
 from mcpagg_runtime.frozen.programs import Programs
-from mcpagg_runtime.frozen.pypi import install_environment, is_usable, python_command
+from mcpagg_runtime.frozen.pypi import (
+    install_environment,
+    is_usable,
+    python_command,
+    scripts_folder,
+)
 from mcpagg_runtime.frozen.table import (
     DockerImage,
     FrozenError,
@@ -27,6 +32,7 @@ from mcpagg_runtime.frozen.table import (
     PypiTree,
     read_frozen,
 )
+from mcpagg_runtime.messages.jsontext import parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,6 +40,7 @@ if TYPE_CHECKING:
 
     from mcpagg_runtime.frozen.table import Frozen
     from mcpagg_runtime.launch.launch import Launch
+    from mcpagg_runtime.plan.plan import Plan
 
     Tree = Union[NpmTree, PypiTree]
 
@@ -87,10 +94,10 @@ class FrozenServers:
             return
         place = self.installed(frozen, launch, tell)
         if isinstance(frozen, PypiTree):
+            put_first(launch.env, scripts_folder(place))
             launch.argv = [*python_command(frozen, place), *own]
         else:
-            node = self._programs(launch, lambda: None).needed("node", "to start it")
-            launch.argv = [*node_command(frozen, place, node), *own]
+            launch.argv = [*npm_command(self._programs(launch, lambda: None), frozen, place), *own]
 
     def end(self) -> None:
         """End what is being installed; returns when nothing is left of it, or soon after."""
@@ -209,7 +216,8 @@ class FrozenServers:
         with self._at_work(self._programs(launch, lambda: tell(what))) as programs:
             try:
                 cache.prepare()
-                with lock(place, programs.check) as held:
+                waits = f": another process, which has locked {lock_of(place)}, is installing it"
+                with lock(place, lambda: programs.check(waits)) as held:
                     if not self._is_whole(tree, place):
                         programs.held = () if held is None else (held,)
                         if held is not None:
@@ -254,6 +262,12 @@ class FrozenServers:
             return os.path.join(script, "bytecode")
 
 
+def frozen_table(plan: Plan) -> dict[str, list[str]]:
+    """Return the table FROZEN of a file: {server: rows}."""
+    table: dict[str, list[str]] = parse(plan.tables["frozen"])
+    return table
+
+
 def described(frozen: Frozen) -> str:
     """Return what is frozen in a few words: `npm, 107 packages`."""
     if isinstance(frozen, (NpmTree, PypiTree)):
@@ -268,15 +282,13 @@ def described(frozen: Frozen) -> str:
 
 def _install(cache: TreeCache, tree: Tree, place: str, programs: Programs) -> None:
     """Install a tree; under its own name it is whole."""
-    if cache.has(place):
+    if os.path.lexists(place):
         cache.discard(place)
-    with cache.temporary(place) as folder:
+    with cache.made(place) as folder:
         if isinstance(tree, NpmTree):
             install_modules(programs, tree, folder)
         else:
             install_environment(programs, tree, folder)
-        write_contents(folder)
-        cache.keep(folder, place)
 
 
 def _split(argv: list[str], count: int) -> tuple[list[str], list[str]]:

@@ -6,9 +6,9 @@ takes, sorted as texts. Fields are separated by single spaces; a field in bracke
 
     npm NAME VERSION BIN [on=PLATFORM,…] args=N
       PATH VERSION INTEGRITY [name=NAME] [os=…] [cpu=…] [libc=…] [optional] [scripts]
-           [via-metadata] [url=URL]
+           [via-metadata] [url=URL] [from=BUILDER]
     pypi NAME VERSION COMMAND=MODULE:FUNCTION python>=X.Y[,<X.Z] [on=PLATFORM,…] args=N
-      NAME VERSION HASH[,HASH…] [; MARKER]
+      NAME VERSION HASH[,HASH…] [source] [from=BUILDER] [; MARKER]
     docker IMAGE DIGEST [tag=TAG] args=N
     files LANGUAGE DIGEST COUNT args=N
     program DIGEST
@@ -26,7 +26,10 @@ takes, sorted as texts. Fields are separated by single spaces; a field in bracke
   archive elsewhere than at NAME/-/NAME-VERSION.tgz. `url`: an archive that no registry has.
 - pypi. MODULE:FUNCTION as in `entry_points.txt`, MODULE alone (`COMMAND=MODULE`) for
   `python -m MODULE`. `python`: versions that the lines cover. HASH: SHA-256 of a wheel in
-  base64url, without padding. MARKER: as PEP 508 has it. One package may have several lines.
+  base64url, without padding. `source`: of the source distribution, which is built where it is
+  installed. MARKER: as PEP 508 has it. One package may have several lines.
+- `from`: the repository that built it, as the registry says (`github.com/OWNER/REPO`); `none`: the
+  registry names none. Without the flag nothing is known. It has no part in what is installed.
 - files. LANGUAGE: `python` or `node`; the digest is that of `local.files_digest`, COUNT how many
   files it covers. program: the digest of the file that the command names.
 """
@@ -46,12 +49,16 @@ LISTED = ("os", "cpu", "libc")
 """Flags of an npm package that hold a list."""
 MARKS = ("optional", "scripts", "via-metadata")
 """Flags of an npm package that are there or not."""
+SOURCE = "source"
+"""The flag of a Python package that is built from its source."""
 NESTED = ">"
+UNATTESTED = "none"
+"""In place of a builder: the registry has no attestation that names one."""
 # The shapes of fields. They become parts of paths, of locks and of code, so nothing else passes.
 _DOTTED = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
 _NPM_NAME = r"(?:@[\w~-][\w.~-]*/)?[\w~!'()*-][\w.~!'()*-]*"
 _PYPI_NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
-_SHAPES = {
+SHAPES = {
     name: re.compile(shape)
     for name, shape in {
         "name": _NPM_NAME,
@@ -66,6 +73,7 @@ _SHAPES = {
         "entry": rf"[^\s=]+={_DOTTED}(?::{_DOTTED})?",
         "python": r"python(?:[<>=!]=|[<>])\d[\d.]*(?:\.\*)?(?:,(?:[<>=!]=|[<>])\d[\d.]*(?:\.\*)?)*",
         "hashes": r"[A-Za-z0-9_-]{43}(?:,[A-Za-z0-9_-]{43})*",
+        "builder": r"[a-z0-9.-]+(?:/[a-z0-9._@+-]+)*",
         "marker": r"(?!.*--)[A-Za-z0-9_ .'\"<>=!~(),*+-]+",
         "image": r"[A-Za-z0-9][A-Za-z0-9._:/-]*",
         "tag": r"\w[\w.-]*",
@@ -90,7 +98,7 @@ class Unreadable(FrozenError):
 class NpmPackage:
     """A package of an npm tree: a line."""
 
-    __slots__ = ("integrity", "listed", "marks", "name", "path", "url", "version")
+    __slots__ = ("builder", "integrity", "listed", "marks", "name", "path", "url", "version")
 
     def __init__(
         self,
@@ -102,8 +110,9 @@ class NpmPackage:
         listed: dict[str, list[str]] | None = None,
         marks: Iterable[str] = (),
         url: str = "",
+        builder: str = "",
     ) -> None:
-        """`path`: the names of the folders, from the outermost. `listed` and `marks`: see above."""
+        """`path`: the names of the folders, from the outermost. The rest: see above."""
         self.path = tuple(path)
         self.version = version
         self.integrity = integrity
@@ -111,6 +120,7 @@ class NpmPackage:
         self.listed = dict(listed or {})
         self.marks = frozenset(marks)
         self.url = url
+        self.builder = builder
 
     def row(self) -> str:
         """Return its line.
@@ -118,11 +128,15 @@ class NpmPackage:
         Raises:
             Unreadable: a field holds a space.
         """
+        return _joined(*self.fields(), *_from(self))
+
+    def fields(self) -> list[str]:
+        """Return what its line says of what is installed."""
         flags = [f"name={self.name}"] if self.name != self.path[-1] else []
         flags += [f"{flag}={','.join(self.listed[flag])}" for flag in LISTED if flag in self.listed]
         flags += [mark for mark in MARKS if mark in self.marks]
         flags += [f"url={self.url}"] if self.url else []
-        return _joined(NESTED.join(self.path), self.version, self.integrity, *flags)
+        return [NESTED.join(self.path), self.version, self.integrity, *flags]
 
 
 class NpmTree:
@@ -160,14 +174,24 @@ class NpmTree:
 class PypiPackage:
     """A package of an environment of Python: a line."""
 
-    __slots__ = ("hashes", "marker", "name", "version")
+    __slots__ = ("builder", "hashes", "marker", "marks", "name", "version")
 
-    def __init__(self, name: str, version: str, hashes: Iterable[str], marker: str = "") -> None:
-        """`hashes`: those of the wheels that may be installed, in base64url."""
+    def __init__(
+        self,
+        name: str,
+        version: str,
+        hashes: Iterable[str],
+        marker: str = "",
+        marks: Iterable[str] = (),
+        builder: str = "",
+    ) -> None:
+        """`hashes`: those of the archives that may be installed, in base64url."""
         self.name = name
         self.version = version
         self.hashes = sorted(hashes)
         self.marker = marker
+        self.marks = frozenset(marks)
+        self.builder = builder
 
     def row(self) -> str:
         """Return its line.
@@ -175,8 +199,15 @@ class PypiPackage:
         Raises:
             Unreadable: a field holds a space.
         """
-        line = _joined(self.name, self.version, ",".join(self.hashes))
+        line = _joined(*self._archives(), *_from(self))
         return f"{line} ; {self.marker}" if self.marker else line
+
+    def fields(self) -> list[str]:
+        """Return what its line says of what is installed."""
+        return [*self._archives(), *([";", self.marker] if self.marker else [])]
+
+    def _archives(self) -> list[str]:
+        return [self.name, self.version, ",".join(self.hashes), *sorted(self.marks)]
 
 
 class PypiTree:
@@ -300,7 +331,7 @@ def _npm(fields: list[str], lines: Sequence[str]) -> NpmTree:
 
 def _npm_package(line: str) -> NpmPackage:
     path, version, integrity, *flags = line.split(" ")
-    given = _flags(flags, *LISTED, *MARKS, "name", "url")
+    given = _flags(flags, *LISTED, *MARKS, "name", "url", "from")
     return NpmPackage(
         _shaped("path", path).split(NESTED),
         _shaped("version", version),
@@ -309,6 +340,7 @@ def _npm_package(line: str) -> NpmPackage:
         listed={flag: _listed(given[flag]) for flag in LISTED if flag in given},
         marks=[mark for mark in MARKS if mark in given],
         url=_shaped("url", given["url"]) if "url" in given else "",
+        builder=_builder(given),
     )
 
 
@@ -329,12 +361,15 @@ def _pypi(fields: list[str], lines: Sequence[str]) -> PypiTree:
 
 def _pypi_package(line: str) -> PypiPackage:
     plain, semicolon, marker = line.partition(" ; ")
-    name, version, hashes = plain.split(" ")
+    name, version, hashes, *flags = plain.split(" ")
+    given = _flags(flags, SOURCE, "from")
     return PypiPackage(
         _shaped("distribution", name),
         _shaped("version", version),
         _shaped("hashes", hashes).split(","),
         _shaped("marker", marker) if semicolon else "",
+        [mark for mark in (SOURCE,) if mark in given],
+        _builder(given),
     )
 
 
@@ -388,7 +423,7 @@ def _shaped(shape: str, text: str) -> str:
     Raises:
         Unreadable: it has another one.
     """
-    if not _SHAPES[shape].fullmatch(text):
+    if not SHAPES[shape].fullmatch(text):
         raise Unreadable(f"cannot be read as it is frozen: {text!r} is no {shape}")
     return text
 
@@ -399,6 +434,14 @@ def _number(text: str) -> int:
 
 def _listed(value: str | None) -> list[str]:
     return _shaped("list", value).split(",") if value is not None else []
+
+
+def _builder(given: Mapping[str, str]) -> str:
+    return _shaped("builder", given["from"]) if "from" in given else ""
+
+
+def _from(package: NpmPackage | PypiPackage) -> list[str]:
+    return [f"from={package.builder}"] if package.builder else []
 
 
 def _on(platforms: Sequence[str]) -> list[str]:

@@ -11,7 +11,7 @@ import os
 import subprocess
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.plan.digest import data_digest
+from mcpagg_runtime.start.digest import data_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.plan.digest import data_digest, sha256_of
+from mcpagg_runtime.start.digest import data_digest, sha256_of
 from mcpagg_runtime.start.handover import ABOVE
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from mcpagg_runtime.lists.entries import legacy_item, overlaid, patches_of
 from mcpagg_runtime.messages.jsontext import edited, members, rivals
 from mcpagg_runtime.messages.protocol import MODERN_VERSION, SKILLS_EXTENSION
 from mcpagg_runtime.plan.addresses import rewritten_item
-from mcpagg_runtime.start.greeting import cut_list
+from mcpagg_runtime.start.lists import cut_list
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:

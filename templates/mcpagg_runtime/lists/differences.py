@@ -10,7 +10,7 @@ from mcpagg_runtime.messages.jsontext import parse
 from mcpagg_runtime.messages.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from mcpagg_runtime.lists.catalogue import Catalogue, Item
 
@@ -108,14 +108,17 @@ SHOWN_NAMES = 20
 NAME_WIDTH = 100
 
 
-def drift_text(difference: Difference) -> str:
-    """Return `+added -removed ~changed(text)`, each name with its sign, the first SHOWN_NAMES."""
+def drift_text(difference: Difference, redact: Callable[[str], str] = str) -> str:
+    """Return `+added -removed ~changed(text)`, each name with its sign, the first SHOWN_NAMES.
+
+    Each is redacted whole, before it is cut.
+    """
     parts = (("+", difference.added), ("-", difference.removed), ("~", difference.changed))
     signed = [(mark, name) for mark, names in parts for name in names]
     shown = []
     for mark, name in signed[:SHOWN_NAMES]:
         found = [one for one in difference.classes(name) if one not in ("added", "removed")]
-        text = mark + name + (f"({','.join(found)})" if found else "")
+        text = mark + redact(name) + (f"({','.join(found)})" if found else "")
         shown.append(text if len(text) <= NAME_WIDTH else f"{text[:NAME_WIDTH]}…")
     more = f" and {len(signed) - SHOWN_NAMES} more" if len(signed) > SHOWN_NAMES else ""
     return printable(" ".join(shown) + more)

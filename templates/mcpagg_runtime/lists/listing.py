@@ -37,7 +37,7 @@ from mcpagg_runtime.messages.jsontext import (
 )
 from mcpagg_runtime.plan.names import name_new
 from mcpagg_runtime.plan.uri_templates import is_qualifiable
-from mcpagg_runtime.start.greeting import labelled
+from mcpagg_runtime.start.lists import labelled
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:

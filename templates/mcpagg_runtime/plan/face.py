@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.messages.jsontext import parse
 from mcpagg_runtime.plan.names import own_portable_names
-from mcpagg_runtime.plan.own import OwnWords, newest_version, own_rows
+from mcpagg_runtime.start.own import OwnWords, newest_version, own_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.plan.digest import sha256_of
-from mcpagg_runtime.plan.own import PORTABLE, is_portable
+from mcpagg_runtime.start.digest import sha256_of
+from mcpagg_runtime.start.own import PORTABLE, is_portable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.messages.jsontext import obj, parse
 from mcpagg_runtime.messages.protocol import SERVER_KEY, SKILLS_EXTENSION
+from mcpagg_runtime.start.digest import data_digest
 from mcpagg_runtime.start.greeting import LEGACY_VERSIONS, version_of
 from mcpagg_runtime.start.values import quote
 
@@ -65,14 +66,15 @@ class Plan:
     newest = LEGACY_VERSIONS[0]
     """The newest version that it speaks with a handshake."""
 
-    def __init__(self, tables: Mapping[str, Any]) -> None:
-        """Read it from the tables of an emitted file.
+    def __init__(self, tables: Mapping[str, Any], digest: str = "") -> None:
+        """Read it from the tables of an emitted file; `digest` is theirs, if that is known.
 
         They are JSON texts, but for those of `PLAIN`, which are strings, and `snapshot`. One of
         routes has the form {server: {exposed name: [own name, portable name]}}, with an empty row
         for what is found by its URI.
         """
         self.tables = tables
+        self._digest = digest
         self.name: str = tables["name"]
         self.compiler: str = tables["compiler"]
         """The version of the compiler."""
@@ -117,8 +119,13 @@ class Plan:
         """{server: {kind: all its URIs}}, where another server is asked for some of them."""
         self.overlays: str = tables.get("overlays", "")
         """Patches of tools, see `lists.entries`: JSON text, "" for none."""
-        self.frozen: str = tables.get("frozen", "")
-        """What frozen servers start, see `frozen.table`: JSON text, "" for none."""
+
+    @property
+    def digest(self) -> str:
+        """The digest of the tables, which is computed once, however often the plan is narrowed."""
+        whole = self.whole
+        whole._digest = whole._digest or data_digest(self.tables)
+        return whole._digest
 
     @property
     def needs(self) -> list[str]:

@@ -70,7 +70,7 @@ def spawn(launch: Launch) -> SpawnedProcess:
             cwd=launch.cwd,
             **start_options(),
         )
-        return SpawnedProcess(launch, popen, _group_of(popen), ours)
+        return SpawnedProcess(launch, popen, group_of(popen), ours)
     except BaseException:
         for descriptor in ours:
             os.close(descriptor)
@@ -80,8 +80,8 @@ def spawn(launch: Launch) -> SpawnedProcess:
             os.close(descriptor)
 
 
-def _group_of(popen: subprocess.Popen[bytes]) -> Group:
-    """Return the group that a process leads; if that fails, the process is ended."""
+def group_of(popen: subprocess.Popen[bytes]) -> Group:
+    """Return the group that a process leads, as `lead_group`; if that fails, it is ended."""
     try:
         return lead_group(popen.pid)
     except OSError:  # on Windows

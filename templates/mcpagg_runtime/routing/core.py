@@ -38,9 +38,13 @@ class Core:
         clock: Callable[[], float],
         mint: Callable[[], str],
         dispatching: Dispatching = Dispatch,
+        redact: Callable[[str], str] = str,
     ) -> None:
-        """`clock` gives seconds that never run backwards, `mint` a text that nobody can guess."""
-        self.effects = Effects(clock)
+        """`clock` gives seconds that never run backwards, `mint` a text that nobody can guess.
+
+        `redact` is as in `Effects`.
+        """
+        self.effects = Effects(clock, redact)
         self.router = Router(answers, self.effects, dispatching)
         self._legacy = LegacyClients(self.router)
         self.children = self.router.children
@@ -146,16 +150,6 @@ class Core:
     def wake(self, child: Child, client: Client) -> list[Action]:
         """Start a child although nobody calls it."""
         child.lifecycle.want(client)
-        return self.taken()
-
-    def child_installing(self, child: Child, what: str) -> list[Action]:
-        """What a child starts is still being installed; `what` completes "Server 'x' …"."""
-        child.installing(what)
-        return self.taken()
-
-    def child_installed(self, child: Child) -> list[Action]:
-        """What a child starts is installed: its process comes next."""
-        child.lifecycle.installed()
         return self.taken()
 
     def child_up(self, child: Child, masks: Mapping[str, str] = {}) -> list[Action]:

@@ -244,8 +244,6 @@ class CallQueue:
         """Those that are to be sent as soon as the child can take them."""
         self._unknown: list[Call] = []
         """Those for a tool that the child may have got since the snapshot."""
-        self._steps = 0
-        """How often it was told why they wait."""
 
     @property
     def any_waits(self) -> bool:
@@ -411,19 +409,6 @@ class CallQueue:
             else:
                 text = spliced(params.text, [(params.place(("progressToken",)), known)])
             call.client.deliver(notification(PROGRESS, text))
-
-    def tell_waiting(self, why: str) -> None:
-        """Tell the clients of calls that wait why, as progress, if they want to know of any.
-
-        A server's own progress of a call counts on from there: what it begins with is more.
-        """
-        self._steps += 1
-        for call in [*self._waiting, *self._unknown]:
-            if call.progress_token:
-                call.progressed(self._effects.clock())
-                step = f"{self._steps}e-6"
-                params = obj(progressToken=call.progress_token, progress=step, message=quote(why))
-                call.client.deliver(notification(PROGRESS, params))
 
     # Calls that end otherwise
 

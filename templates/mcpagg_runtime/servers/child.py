@@ -85,11 +85,6 @@ class Child:
 
     # Its life
 
-    def installing(self, what: str) -> None:
-        """It is being installed, before its process is started; `what` completes "Server 'x' …"."""
-        if self.lifecycle.install(what):
-            self.calls.tell_waiting(f"Server '{self.name}' {what}")
-
     def up(self, port: ChildPort | None, masks: Mapping[str, str]) -> None:
         """Its process runs, see `Connection.open`; `masks` are {name: value}."""
         if self.state != STARTING:  # it died before it was noticed to live

@@ -35,9 +35,11 @@ FOREVER = float("inf")
 class Effects:
     """The actions that follow from an event; whoever decides something has it."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], redact: Callable[[str], str] = str) -> None:
         self.clock = clock
         """Gives seconds that never run backwards."""
+        self.redact = redact
+        """Gives a text without values of variables: for what servers call their items."""
         self.alarm = FOREVER
         """No deadline is due before this time; `tick` wants to be called then."""
         self.starts_due = False

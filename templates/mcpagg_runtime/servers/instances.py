@@ -237,10 +237,10 @@ class Instances:
 def admit(children: list[Child]) -> None:
     """Start queued children, those that a call waits for first, a few at a time.
 
-    One that is being installed does not count: nobody is to wait for that.
+    One that may take for ever to start does not count: nobody is to wait for that.
     """
     queued = [child for child in children if child.state == QUEUED]
-    starting = sum(child.state == STARTING and not child.lifecycle.installs for child in children)
+    starting = sum(child.state == STARTING and child.lifecycle.is_timed for child in children)
     for child in sorted(queued, key=lambda child: not child.calls.any_waits):
         limit = MAXIMUM_STARTING if child.calls.any_waits else MAXIMUM_IN_BACKGROUND
         if starting >= limit:

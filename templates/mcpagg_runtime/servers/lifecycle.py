@@ -34,7 +34,6 @@ QUEUED = "queued"  # to be started as soon as fewer are starting
 STARTING = "starting"  # process asked for, handshake not finished
 READY = "ready"
 DOWN = "down"  # failed to start, or died; `reason` says how
-INSTALLING = "installing"  # what is logged of one that is starting while it is being installed
 
 # Which states may follow which.
 TRANSITIONS = {
@@ -103,8 +102,6 @@ class Lifecycle:
         self.starting_at = self.ready_at = FOREVER
         self.active_at = FOREVER
         """When it last had work."""
-        self.installs = ""
-        """What of it is being installed, "" if nothing is."""
         self._deadline = FOREVER
         """When its handshake has taken too long."""
 
@@ -163,27 +160,18 @@ class Lifecycle:
         self._launch()
 
     def _launch(self) -> None:
-        self._await_handshake()
+        self.await_handshake(self._connection.options.connect_timeout)
         self._effects.start(self._connection.child)
 
-    def _await_handshake(self) -> None:
+    def await_handshake(self, seconds: float) -> None:
+        """Give it so many seconds for its handshake, from now on."""
         self.starting_at = self._effects.clock()
-        limit = self._connection.options.connect_timeout
-        self._deadline = self._effects.arm(self.starting_at + limit)
+        self._deadline = self._effects.arm(self.starting_at + seconds)
 
-    def install(self, what: str) -> bool:
-        """It is being installed, with a limit of its own; return whether anybody still wants it."""
-        if self.state == STARTING and not self.installs:
-            self.installs = what
-            self._deadline = FOREVER
-            self._effects.entered(self._connection.child, INSTALLING, what)
-        return self.state == STARTING
-
-    def installed(self) -> None:
-        """It is installed: the time for its handshake begins."""
-        if self.installs:
-            self.installs = ""
-            self._await_handshake()
+    @property
+    def is_timed(self) -> bool:
+        """Whether it has a limit of time for its handshake now."""
+        return self._deadline < FOREVER
 
     def introduction(self) -> str:
         """Return the params of `initialize`: in its recorded version, as the client it is for."""

@@ -302,7 +302,7 @@ class ListReader:
             self._serve(items)
         elif self._guarded:
             refused = difference.refused(self._accepted)
-            reasons = refusals(self.kind, difference, refused)
+            reasons = refusals(self.kind, difference, refused, self._effects.redact)
             self.withheld = Withheld(self._catalogue, self._server, reasons)
             recorded = self._catalogue.recorded(self._server)
             self._serve(accepted_items(recorded, difference, refused))
@@ -334,7 +334,7 @@ class ListReader:
         """
         self.drift, self.changes = "", difference.all_classes()
         if difference:
-            self.drift = drift_text(difference)
+            self.drift = drift_text(difference, self._effects.redact)
         if self._drift_at_start is None:
             self._drift_at_start = self.drift
         if not difference:

@@ -9,7 +9,7 @@ from mcpagg_runtime.messages.protocol import METHODS, OTHER
 from mcpagg_runtime.plan.uri_templates import fits, is_within, qualified_unit
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from mcpagg_runtime.lists.catalogue import Catalogue, Item, Kind
     from mcpagg_runtime.lists.differences import Difference
@@ -53,12 +53,14 @@ class Withheld:
         return all(len(folder) <= len(qualified_unit(withheld)) for folder in around)
 
 
-def refusals(kind: Kind, difference: Difference, refused: Collection[str]) -> dict[Item, str]:
+def refusals(
+    kind: Kind, difference: Difference, refused: Collection[str], redact: Callable[[str], str]
+) -> dict[Item, str]:
     """Return {item: why it is withheld} for the own names in `refused`."""
     what, since = f"has a {kind.name[:-1]}", "since this proxy was compiled"
     how = {name: "is new" if name in difference.added else "changed" for name in refused}
     return {
-        difference.new[name]: f"{what} '{name}' that {became} {since}"
+        difference.new[name]: f"{what} '{redact(name)}' that {became} {since}"
         for name, became in how.items()
     }
 

@@ -1,7 +1,8 @@
 """Imports the modules that the emitted file holds as text, when they are first needed.
 
-The modules of this folder are code of the file itself. All others are texts in a table of it, in a
-package of its own name, so that several emitted files can run in one process.
+The modules of this folder are code of the file itself; those that few starts need are texts until
+then, which `run_late` runs. All others are texts in a table of it, in a package of its own name, so
+that several emitted files can run in one process.
 """
 
 from __future__ import annotations
@@ -58,11 +59,13 @@ class Embedded:
     def exec_module(self, module: ModuleType) -> None:
         """Run the text of a module; a module of `start` gets the names of the emitted file."""
         _, _, own = module.__name__.partition(".")
-        if own in self.texts:
-            self._run(own, vars(module))
-        elif own.startswith(f"{START}."):
+        if own.startswith(f"{START}."):
+            if own in self.texts:
+                self.names["run_late"](own)
             code = self.names.items()
             vars(module).update({name: value for name, value in code if name[:2] != "__"})
+        elif own in self.texts:
+            self._run(own, vars(module))
 
     def _run(self, own: str, names: dict[str, Any]) -> None:
         names["__file__"] = file = self.names["__file__"]
@@ -100,7 +103,6 @@ def _with_line_offset(code: CodeType, lines: int) -> CodeType:
     return code.replace(co_firstlineno=code.co_firstlineno + lines, co_consts=tuple(inner))
 
 
-def embed(package: str, texts: dict[str, str], names: Mapping[str, Any]) -> None:
-    """Have Python import the modules of the emitted file; called in the line behind their texts."""
-    end = sys._getframe(1).f_lineno - 1
+def embed(package: str, texts: dict[str, str], names: Mapping[str, Any], end: int) -> None:
+    """Have Python import the modules of the emitted file, see `Embedded`."""
     sys.meta_path.insert(0, Embedded(package, texts, names, end))

@@ -1,17 +1,13 @@
-"""Static answers: the result of `initialize`, and lists cut out of the snapshot.
-
-An item is kept as the text that its child gave, with a hole where the name stands, so that a list
-costs a join and every field reaches the client unread.
-"""
+"""The static answer to `initialize`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.start.values import quote, string_at
+from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping
     from typing import Any
 
 
@@ -73,43 +69,3 @@ def initialize_result(version: str, capabilities: str, info: str, instructions: 
     words = f',"instructions":{quote(instructions)}' if instructions else ""
     head = f'{{"protocolVersion":{quote(version)},"capabilities":{capabilities}'
     return f'{head},"serverInfo":{info}{words}}}'
-
-
-def cut_list(
-    text: str, key: str, label: str, server: str, rows: Mapping[str, Sequence[str]]
-) -> Iterator[tuple[str, tuple[str, str], str, str]]:
-    """Yield (own name, (exposed, portable), text before and behind the name) of a server's items.
-
-    `key` is the member by which an item is requested, `label` that of its name. `server` is "" for
-    one that is served as itself. `rows` are those of
-    the routing table: {exposed name: (own name, portable name)}; for what is found by its URI
-    {URI: ()}, or {exposed URI: (own URI,)} where these differ. In the compiler's text
-    (`literal.list_text`) an item begins a line without a space, a member of it a line with one;
-    deeper lines are indented more, and strings hold no line ends.
-    """
-    mark, address = f'\n "{label}": ', f'\n "{key}": '
-    found = {}
-    for item in text[3:-2].split(",\n{") if text != "[]" else ():
-        head, _, rest = f"\n {item}".partition(mark)
-        name, end = string_at(rest, 0)
-        own = name if key == label else string_at(f"\n {item}".partition(address)[2], 0)[0]
-        found[own] = name, f'{{{_joined(head)}"{label}":', _joined(rest[end:])
-    for exposed, row in rows.items():
-        own = row[0] if row else exposed
-        name, head, tail = found[own]
-        shown = labelled(server, name)
-        yield own, (exposed, row[1]) if len(row) > 1 else (shown, shown), head, tail
-
-
-def _joined(text: str) -> str:
-    return "".join([line.lstrip(" ") for line in text.split("\n")])
-
-
-def labelled(server: str, name: str) -> str:
-    """Return the name under which a resource or a template is listed; its own for no server."""
-    return f"[{server}] {name}" if server else name
-
-
-def list_result(member: str, items: Iterable[str]) -> str:
-    """Return the result of a list request as JSON text."""
-    return f'{{"{member}":[{",".join(items)}]}}'

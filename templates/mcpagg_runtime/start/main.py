@@ -5,7 +5,8 @@ handshake. The first line that has none is left to `running.run`, which also tak
 read and written until then. Errors, cursors and clients without a handshake are handled there
 alone.
 
-A client waits for what is imported here, so that is little; see `values`, too.
+A client waits for what is imported here, so that is little; see `values`, too. What is imported in
+a function is compiled when that first runs.
 """
 
 from __future__ import annotations
@@ -14,10 +15,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.start.greeting import (
-    cut_list,
     initialize_result,
     is_capable,
-    list_result,
     negotiated_version,
     spelling_for,
     version_of,
@@ -26,11 +25,11 @@ from mcpagg_runtime.start.handover import (
     ABOVE,
     ENDING,
     HEAD_START_SECONDS,
+    HEAD_STARTS,
     INTERRUPT,
     Handover,
 )
 from mcpagg_runtime.start.values import quote, scan
-from mcpagg_runtime.start.waiting import has_input
 
 try:
     # Not os and signal, which cost a start 1 and 6 ms.
@@ -57,10 +56,10 @@ except ImportError:
     POSIX = False
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
-    from mcpagg_runtime.plan.own import OwnWords
+    from mcpagg_runtime.start.own import OwnWords
 
 # Longer lines are left to `run`, which does not copy them at each read.
 LONG = 1 << 16
@@ -83,13 +82,15 @@ class StaticAnswers:
         self.own: OwnWords | None = None
         """What that server says of itself."""
         if self.face:
-            from mcpagg_runtime.plan.own import OwnWords  # of a server as itself alone
+            from mcpagg_runtime.start.own import OwnWords  # of a server as itself alone
 
             self.own = OwnWords(tables["snapshot"][self.face]["server"])
         self.options, _ = scan(tables["options"], 0)
         self.lists, _ = scan(tables["lists"], 0)
         self.spelling = spelling_for(self.options["names"], None)
         self.capable = False
+        self.head_starts = 0
+        """How often servers that are to be started have waited for the client."""
 
     def can_serve(self) -> bool:
         """Whether all variables that servers need are set, and no server has started us."""
@@ -113,9 +114,14 @@ class StaticAnswers:
     def _more(self, line: bytes) -> bytes | None:
         """Read on behind an incomplete line; return b"", or None if `run` is to read on."""
         handover = self.handover
-        wants_servers = handover.initialized and self.options["start"] == "eager"
-        if len(line) > LONG or (wants_servers and not has_input(HEAD_START_SECONDS)):
+        if len(line) > LONG:
             return None
+        if handover.initialized and self.options["start"] == "eager":
+            from mcpagg_runtime.start.waiting import has_input  # behind the first answers
+
+            self.head_starts += 1
+            if self.head_starts > HEAD_STARTS or not has_input(HEAD_START_SECONDS):
+                return None
         data = read(0, LONG)
         handover.unprocessed += data
         handover.at_end = not data
@@ -161,16 +167,18 @@ class StaticAnswers:
             return "{}"
         if method not in self.lists:
             return None
-        kind, member, key, label = self.lists[method]
+        kind = self.lists[method][0]
         of = "resources" if kind == "templates" else kind
         if self.own is not None and of not in self.own.declared:
             return None  # an error, which the server makes itself
-        return self._list(kind, member, key, label)
+        from mcpagg_runtime.start.lists import static_list  # nobody asks for one first
+
+        return static_list(self, *self.lists[method])
 
     def _initialize_result(self, asked: object) -> str:
         tables, own = self.tables, self.own
         if own is not None:
-            from mcpagg_runtime.plan.own import newest_version
+            from mcpagg_runtime.start.own import newest_version
 
             version = negotiated_version(asked, *map(newest_version, self.children.values()))
             return initialize_result(version, own.capabilities, own.info, own.instructions)
@@ -178,33 +186,6 @@ class StaticAnswers:
         info = f'{{"name":{quote(tables["name"])},"version":"{version_of(self.children)}"}}'
         instructions = "\n\n".join(scan(tables["instructions"], 0)[0])
         return initialize_result(version, tables["capabilities"], info, instructions)
-
-    def _list(self, kind: str, member: str, key: str, label: str) -> str | None:
-        items = []
-        column = 1 if self.spelling == "portable" else 0
-        for server, rows in self._routes(kind).items():
-            text = self.tables["snapshot"][server].get(kind, "[]")
-            facts = self.children.get(server, {}) if kind == "tools" else {}
-            hidden = () if self.capable else facts.get("conditional", ())
-            shown = "" if self.face else server
-            for own, names, head, tail in cut_list(text, key, label, shown, rows):
-                if not names[column]:  # a name that is made in `names`
-                    return None
-                if own not in hidden:
-                    items.append(head + quote(names[column]) + tail)
-        return list_result(member, items)
-
-    def _routes(self, kind: str) -> Mapping[str, Mapping[str, Any]]:
-        """Return the routing table of a kind of list, by server."""
-        routes: Mapping[str, Mapping[str, Any]] = scan(self.tables[kind], 0)[0]
-        face = self.face
-        if not face:
-            return routes
-        from mcpagg_runtime.plan.own import own_rows
-
-        apart = scan(self.tables.get("own_uris", "{}"), 0)[0].get(face, {})
-        rows = routes.get(face, {})
-        return {face: own_rows(face, self.options["separator"], rows, apart.get(kind))}
 
 
 def is_set(name: str) -> bool:
@@ -221,16 +202,17 @@ def exit_on_signal(number: int) -> None:
     on_signal(number, (lambda *_: _exit(0)) if POSIX else SIG_DFL)
 
 
-def face_asked(words: list[str], tables: Mapping[str, Any]) -> str | None:
+def face_asked(words: list[str], tables: Mapping[str, Any], handover: Handover) -> str | None:
     """Return the server that a command line has served as itself, "" for the whole proxy.
 
     It is `--as NAME`, or nothing, and may end in a digest; None if it is anything else, or the
-    digest is not that of the tables.
+    digest is not that of the tables, which `handover` gets.
     """
     if words and words[-1].startswith("sha256:"):
-        from mcpagg_runtime.plan.digest import data_digest, is_digest  # for such an entry alone
+        from mcpagg_runtime.start.digest import data_digest, is_digest  # for such an entry alone
 
-        if not is_digest(words[-1]) or not data_digest(tables).startswith(words[-1]):
+        handover.digest = data_digest(tables)
+        if not is_digest(words[-1]) or not handover.digest.startswith(words[-1]):
             return None
         words = words[:-1]
     if not words:
@@ -238,16 +220,17 @@ def face_asked(words: list[str], tables: Mapping[str, Any]) -> str | None:
     return words[1] if len(words) == 2 and words[0] == "--as" and words[1] else None
 
 
-def main(tables: Mapping[str, Any], file: str) -> None:
+def main(tables: Mapping[str, Any], file: str, embed_runtime: Callable[[], object]) -> None:
     """Serve on standard input and output, or do what the command line says instead.
 
-    `file` is the emitted file. Does not return: threads may still wait for input that never comes.
+    `file` is the emitted file; `embed_runtime` has Python find the modules in it. Does not return:
+    threads may still wait for input that never comes.
     """
     on_signal(INTERRUPT, SIG_DFL)  # until it is handled, it ends this without a traceback
     handover = Handover()
     if not isatty(0):
         try:
-            handover.face = face_asked(sys.argv[1:], tables)
+            handover.face = face_asked(sys.argv[1:], tables, handover)
             can_answer = handover.face is not None and "profiles" not in tables
             static = StaticAnswers(tables, handover) if can_answer else None
             if static is not None and static.can_serve():
@@ -258,6 +241,7 @@ def main(tables: Mapping[str, Any], file: str) -> None:
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
+    embed_runtime()
     from mcpagg_runtime.stdio.running import run
 
     run(tables, file, handover)

@@ -70,7 +70,13 @@ class Engine:
         self.log = log
         self._refusal = refusal(self.plan.whole)
         dispatch = Dispatch if log is None else log.dispatch
-        self.core = Core(answers, monotonic, lambda: os.urandom(16).hex(), dispatch)
+        self.core = Core(
+            answers,
+            monotonic,
+            lambda: os.urandom(16).hex(),
+            dispatch,
+            self._redact,
+        )
         self.lock = threading.Lock()
         self._sinks: dict[Client | Child, Sink] = {}
         self._supervisor = Supervisor(self, folder)
@@ -256,7 +262,10 @@ class Engine:
 
     def shown(self, text: str) -> str:
         """Return a text as it may be shown: servers may say what they were given."""
-        return shown(text, self._supervisor.redact)
+        return shown(text, self._redact)
+
+    def _redact(self, text: str) -> str:
+        return self._supervisor.redact(text)
 
     def _send_all(self, messages: dict[Client | Child, list[Message]]) -> None:
         """Send each peer its messages; one that has left gets none."""

@@ -32,7 +32,7 @@ def run(tables: Mapping[str, Any], file: str, handover: Handover) -> None:
     folder = own_folder(file)
     open_standard_files()
     try:
-        plan = Plan(tables)
+        plan = Plan(tables, handover.digest)
         face = handover.face
         is_plain = not face or face in plan.servers
         if face is None or not is_plain or os.environ.get(LOG_DIRECTORY):

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.launch.launch import Launches
 from mcpagg_runtime.launch.nesting import with_identity
-from mcpagg_runtime.messages.jsontext import parse
 from mcpagg_runtime.messages.printable import where
-from mcpagg_runtime.plan.digest import data_digest
 from mcpagg_runtime.processes.process import Process
 from mcpagg_runtime.processes.reasons import start_failure
 from mcpagg_runtime.processes.spawning import spawn
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Protocol
 
-    from mcpagg_runtime.frozen.servers import FrozenServers
     from mcpagg_runtime.launch.launch import Launch
     from mcpagg_runtime.messages.message import Fragment, Message
     from mcpagg_runtime.plan.plan import Plan
@@ -114,16 +111,8 @@ class Supervisor:
         )
         self._last_launches: dict[str, Launch] = {}
         """How each server was started last, for redaction: also of servers that have ended."""
-        self._frozen: FrozenServers | None = None
-        """Has servers start what was frozen, None if nothing was."""
-        if plan.frozen:
-            from mcpagg_runtime.frozen.servers import FrozenServers  # else it is left out
-
-            self._frozen = FrozenServers(parse(plan.frozen), folder, os.environ)
         self._starts: dict[Peer, object] = {}
-        """What stands for the latest start of a child, while what it starts is being installed."""
-        self._digest = ""
-        """The digest of the plan's tables, "" before a process was started."""
+        """What stands for the latest start of a child: one that hung may come to life beside it."""
         self.spawning = threading.Lock()
         """Held while a run is started: `close` of the engine takes it, and sees every run."""
 
@@ -135,9 +124,7 @@ class Supervisor:
 
     def start(self, child: Child) -> bool:
         """Start a child in a thread; return False if there is none."""
-        start = object()
-        if self._frozen is not None:
-            self._starts[child] = start
+        start = self._starts[child] = object()
         return start_thread(self._run, child, start) is not None
 
     def end(self, child: Child, reason: str) -> None:
@@ -166,8 +153,6 @@ class Supervisor:
     def close(self) -> None:
         """End all runs, side by side; returns when all have ended. Takes no lock."""
         threads = []
-        if self._frozen is not None:
-            self._frozen.kill()
         for run in self._started:
             run.suppress_report()
             thread = start_thread(run.close)
@@ -178,13 +163,9 @@ class Supervisor:
                 threads.append(thread)
         for thread in threads:
             join(thread)
-        if self._frozen is not None:
-            self._frozen.end()
 
     def kill(self) -> None:
         """Kill all runs; takes no lock, since a signal handler calls it."""
-        if self._frozen is not None:
-            self._frozen.kill()
         for run in list(self._started):
             run.kill()
 
@@ -197,19 +178,17 @@ class Supervisor:
         run: Run | None = None
 
         def ended(reason: str, stderr_tail: str) -> None:
-            # A child that was stopped on purpose may run again already.
-            if run is None or not run.detached:
+            # A child that was stopped on purpose, or given up, may have been started again already.
+            stale = run.detached if run is not None else self._starts.get(child) is not start
+            if not stale:
                 host.attempt(lambda core: core.child_down(child, reason, stderr_tail))
 
         # Whatever fails in here, requests to this child must end.
         try:
-            launch = self._launches.prepare(child.name)
-            self._last_launches[child.name] = launch
-            if self._frozen is not None and not self._install(child, launch, start, self._frozen):
-                return
+            launch = self._prepared(child)
             # The engine, when it closes, waits for a start under way; none comes after.
             with self.spawning:
-                if host.is_closing:
+                if host.is_closing or self._starts.get(child) is not start:
                     return
                 run = self._start_run(child, launch, ended)
                 with host.lock:
@@ -225,27 +204,21 @@ class Supervisor:
             if run is not None:
                 run.end(f"was given up over an internal fault: {where(problem)}")
             else:
-                ended(f"could not be started: {start_failure(problem, launch)}", "")
+                why = self.redact(start_failure(problem, launch))
+                ended(f"could not be started: {why}", "")
+        finally:
+            if self._starts.get(child) is start:
+                del self._starts[child]
 
-    def _install(self, child: Child, launch: Launch, start: object, frozen: FrozenServers) -> bool:
-        """Have a launch start what was frozen, which may have to be installed first.
-
-        Returns whether that is still wanted of this start, and not of a later one.
+    def _prepared(self, child: Child) -> Launch:
+        """Return how a child is started now; may take its time.
 
         Raises:
-            FrozenError, OSError: it cannot be started so.
+            Exception: it cannot be started.
         """
-        attempt = self._host.attempt
-        try:
-            frozen.prepare(
-                launch, lambda what: attempt(lambda core: core.child_installing(child, what))
-            )
-        finally:
-            is_latest = self._starts.get(child) is start
-            if is_latest:
-                del self._starts[child]
-        attempt(lambda core: core.child_installed(child))
-        return is_latest
+        launch = self._launches.prepare(child.name)
+        self._last_launches[child.name] = launch
+        return launch
 
     def _start_run(self, child: Child, launch: Launch, ended: Callable[[str, str], None]) -> Run:
         """Start a process, or make a connection to a remote server."""
@@ -275,8 +248,8 @@ class Supervisor:
 
     def _spawn(self, launch: Launch) -> SpawnedProcess:
         """Start the process of a server; the lock `spawning` is held."""
-        self._digest = self._digest or data_digest(self._host.plan.tables)
-        launch.env = with_identity(launch.env, self._digest, launch.name, os.environ)
+        digest = self._host.plan.digest
+        launch.env = with_identity(launch.env, digest, launch.name, os.environ)
         return spawn(launch)
 
 

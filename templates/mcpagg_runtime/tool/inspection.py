@@ -21,7 +21,7 @@ from mcpagg_runtime.tool.desktop import entry_path, lookups, shim_lines
 from mcpagg_runtime.tool.local_client import LocalClient
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator
     from typing import Any
 
     from mcpagg_runtime.lists.catalogue import Kind
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from mcpagg_runtime.servers.child import Child
     from mcpagg_runtime.stdio.engine import Engine
 
-_NOT_STARTED: dict[str, Any] = {"state": DOWN, "protocol": None, "drift": {}, "started_in": None}
 # Members of an item that a listing shows beside its names.
 _SHOWN = ("inputSchema", "outputSchema", "arguments")
 
@@ -149,14 +148,11 @@ def desktop_lines(needs: dict[str, Any]) -> list[str]:
     return [*path, *needs["notes"]]
 
 
-def check_servers(plan: Plan, folder: str, damages: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """Start every server, and return {server: its health}: see `_health`.
-
-    `damages` {server: reason} are those that are not to be started.
-    """
+def check_servers(plan: Plan, folder: str, names: Collection[str]) -> dict[str, dict[str, Any]]:
+    """Start these servers of a plan, and return {server: its health}: see `_health`."""
     proxy = LocalClient(plan, folder, obj(capabilities=obj(dict.fromkeys(RELAYED, "{}"))))
     engine = proxy.engine
-    children = [child for child in engine.core.children.values() if child.name not in damages]
+    children = [child for child in engine.core.children.values() if child.name in names]
     try:
         for child in children:
             engine.wake(child, proxy.client)
@@ -164,10 +160,7 @@ def check_servers(plan: Plan, folder: str, damages: Mapping[str, str]) -> dict[s
             sleep(0.01)
     finally:
         proxy.close()
-    found = {child.name: _health(child, engine) for child in children}
-    return {
-        name: found.get(name) or {**_NOT_STARTED, "reason": damages[name]} for name in plan.servers
-    }
+    return {child.name: _health(child, engine) for child in children}
 
 
 def is_sound(health: dict[str, Any]) -> bool:

@@ -166,7 +166,7 @@ class Overlay(_Closed):
     meta: dict[str, Any] | None = Field(
         None,
         alias="_meta",
-        description="What clients are told beside.",
+        description="What clients get beside.",
         examples=[{"anthropic/alwaysLoad": True}],
         json_schema_extra=_or_null,
     )
@@ -234,7 +234,7 @@ _Subtools = Annotated[Subtools, _instead(list, "tools", Subtools | list[Text | S
 class Composite(_Closed):
     """A tool that calls any of several tools of servers."""
 
-    description: str | None = Field(None, description="What clients are told of it.")
+    description: str | None = Field(None, description="What clients get as its description.")
     subtools: dict[Server, _Subtools] = Field(
         description="The tools that it can call, by server.",
         examples=[{"db": {"tools": [{"name": "query"}]}}],
@@ -330,7 +330,7 @@ class Entry(_Open):
         description="Variables of this server that clients name and never see.",
         json_schema_extra=_if_mask,
     )
-    mcpagg: EntryOwn | None = Field(None, description="What mcpagg alone is told of this server.")
+    mcpagg: EntryOwn | None = Field(None, description="Settings of this server for mcpagg alone.")
 
 
 def _if_composite(schema: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from mcpagg.literal import is_visible
 from mcpagg.passes.config import document as documents
@@ -44,41 +44,36 @@ ALLOW = "--allow-secrets"
 """The option that every error about a literal credential names."""
 
 
-def read_config(  # noqa: PLR0913 - all that steers a reading
-    text: bytes,
-    *,
-    source: str,
-    folder: Path,
-    only: Collection[str] = (),
-    skip: Collection[str] = (),
-    defines: Mapping[str, str] = {},
-    stdio_only: bool = False,
-    allow_secrets: bool = False,
-    original: Original = lambda server: server,
+class Steering(TypedDict, total=False):
+    """What steers a reading."""
+
+    only: Collection[str]
+    """Names of servers: whatever else there is, is not judged."""
+    skip: Collection[str]
+    """Names of servers that are not judged."""
+    defines: Mapping[str, str]
+    """Values for variables that only a client could fill in."""
+    stdio_only: bool
+    """Whether the standard config alone is admitted."""
+    allow_secrets: bool
+    """Whether a literal credential is a warning, not an error."""
+    original: Original
+    """Returns what is read in the place of a server."""
+
+
+def read_config(
+    text: bytes, *, source: str, folder: Path, **steering: Unpack[Steering]
 ) -> tuple[ProxySpec, tuple[Problem, ...]]:
     """Return what `text` describes, and warnings.
 
-    `source` is the config's name as the user wrote it, `folder` where it lies. `only` and `skip`
-    are names of servers: whatever is left out is not judged. `defines` are values for variables
-    that only a client could fill in. `stdio_only` admits the standard config alone;
-    `allow_secrets` turns a literal credential from an error into a warning.
-    `original` returns what is read in the place of a server.
+    `source` is the config's name as the user wrote it, `folder` where it lies.
 
     Raises:
         ConfigError: with every problem of the config.
     """
-    return read_document(
-        documents.parse(text, source),
-        source=source,
-        folder=folder,
-        project=project_of(folder, source, text),
-        only=only,
-        skip=skip,
-        defines=defines,
-        stdio_only=stdio_only,
-        allow_secrets=allow_secrets,
-        original=original,
-    )
+    document = documents.parse(text, source)
+    project = project_of(folder, source, text)
+    return read_document(document, source=source, folder=folder, project=project, **steering)
 
 
 def read_document(  # noqa: PLR0913 - all that steers a reading

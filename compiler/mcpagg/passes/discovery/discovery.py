@@ -137,7 +137,8 @@ def _ask(
                 waiting([_awaited(inquiry) for inquiry in left])
         except BaseException:
             alive = sum(len(inquiry.alive) for inquiry in inquiries)
-            progress("", f"ending {count(alive, 'server')}… (again: at once)")
+            if alive:
+                progress("", f"ending {count(alive, 'server')}… (again: at once)")
             try:
                 installer.end()
                 for inquiry in inquiries:

@@ -1,8 +1,12 @@
-"""The runtime in an emitted file: what answers first is code, all other modules are texts.
+"""The runtime in an emitted file: what every start needs is code, all other modules are texts.
 
 A text is what `stripping` leaves of a module; Python's import system compiles it when it is first
 imported (`start/embedded.py`). The file has what can be reached by imports from where it is
 entered, the code and the template, by way of no module that this proxy has no use for.
+
+A part that not every file has may extend a module of the core by one of the same use (`EXTENDED`).
+Where the file has that part, all other modules import its module instead; the core knows nothing of
+it.
 """
 
 from __future__ import annotations
@@ -19,7 +23,14 @@ from mcpagg.problems import InternalFault
 from mcpagg_runtime.start.embedded import START
 
 PACKAGE = "mcpagg_runtime"
+EXTENDED = {
+    "stdio.supervisor": "frozen.supervisor",
+    "tool.commands": "frozen.commands",
+}
+"""{module of the core: the one that extends it, and is imported in its place where it is there}."""
 TEMPLATE = "server.py.j2"
+MAIN = f"{START}.main"
+"""What every start runs: it is code of the file, with all that it imports at its top."""
 # The imports of one module of the runtime by another, within a function or at the top.
 _OWN = re.compile(rf"^( *)from {PACKAGE}\.(\w+\.\w+) import (?:\([^)]*\)|[^\n(]*)\n", re.MULTILINE)
 _QUOTES = '"""'
@@ -45,21 +56,35 @@ def bundle(without: Collection[str] = ()) -> Bundle:
         BundleError: there is nothing of such a name, or a module cannot do without it.
     """
     modules = _modules()
-    names = {*modules, *(name.partition(".")[0] for name in modules)}
+    names = {*modules, *map(_folder, modules)}
     if unknown := set(without) - names:
         raise BundleError(f"no module to leave out: {', '.join(sorted(unknown))}")
+    modules = {name: _extended(name, text, without) for name, text in modules.items()}
     reached = _reached(modules, without)
+    at_once = _at_once(modules)
     code = "\n".join(
-        f"# {name.replace('.', '/')}.py\n{_OWN.sub(_within_functions, text)}"
-        for name, text in modules.items()
-        if _folder(name) == START
+        f"# {name.replace('.', '/')}.py\n{_in_one_namespace(modules[name], at_once)}"
+        for name in modules
+        if name in at_once
     )
     texts = {
-        name: _embedded(name, text)
+        name: _text(name, text, at_once)
         for name, text in modules.items()
-        if name in reached and _folder(name) != START
+        if name in reached and name not in at_once
     }
     return Bundle(code, texts)
+
+
+def _at_once(modules: Mapping[str, str]) -> set[str]:
+    """Return the modules that every start needs."""
+    found: set[str] = set()
+    todo = [MAIN]
+    while todo:
+        name = todo.pop()
+        if name not in found and name in modules:
+            found.add(name)
+            todo += [needed for at_top, needed in _imports(modules[name]) if at_top]
+    return found
 
 
 def _reached(modules: Mapping[str, str], without: Collection[str]) -> set[str]:
@@ -69,16 +94,24 @@ def _reached(modules: Mapping[str, str], without: Collection[str]) -> set[str]:
     todo += [name for _, name in _imports(_template())]
     while todo:
         name = todo.pop()
-        if name in reached or not {name, _folder(name)}.isdisjoint(without):
+        if name in reached or _is_of(without, name):
             continue
         if name not in modules:
             raise BundleError(f"{name}: is imported, and there is no such module")
         reached.add(name)
         for at_top, needed in _imports(modules[name]):
-            if at_top and not {needed, _folder(needed)}.isdisjoint(without):
+            if at_top and _is_of(without, needed):
                 raise BundleError(f"{name}: cannot be imported without {needed}")
             todo.append(needed)
     return reached
+
+
+def _extended(name: str, text: str, without: Collection[str]) -> str:
+    """Return the text of a module, which imports what extends a module in the place of that."""
+    for plain, other in EXTENDED.items():
+        if name != other and not _is_of(without, other):
+            text = text.replace(f"from {PACKAGE}.{plain} ", f"from {PACKAGE}.{other} ")
+    return text
 
 
 @cache
@@ -118,23 +151,44 @@ def _folder(name: str) -> str:
     return name.partition(".")[0]
 
 
+def _is_of(names: Collection[str], module: str) -> bool:
+    """Whether a module, or the folder that it is in, is one of some names."""
+    return module in names or _folder(module) in names
+
+
 def _imports(text: str) -> Iterator[tuple[bool, str]]:
     """Yield whether an import stands at the top of a module, and the module that it names."""
     for match in _OWN.finditer(text):
         yield not match[1], match[2]
 
 
-def _within_functions(match: re.Match[str]) -> str:
-    return match[0] if match[1] else ""
+def _in_one_namespace(text: str, at_once: Collection[str]) -> str:
+    """Return the text of a module of `start`, which all share the names of the file.
+
+    What stands there already needs no import; other modules of it are run when they are asked for.
+    """
+
+    def run(match: re.Match[str]) -> str:
+        indent, name = match.groups()
+        if name in at_once:
+            return ""
+        return f'{indent}run_late("{name}")\n' if _folder(name) == START else match[0]
+
+    return _OWN.sub(run, text)
 
 
-def _embedded(name: str, text: str) -> str:
-    """Return the text of a module with relative imports: the package has another name there.
+def _text(name: str, text: str, at_once: Collection[str]) -> str:
+    """Return the text of a module, as the table has it.
+
+    Others than those of `start` have relative imports: the package has another name there.
 
     Raises:
         BundleError: it does not fit a raw string, or mentions the package otherwise.
     """
-    text = _OWN.sub(lambda match: match[0].replace(f"from {PACKAGE}.", "from ..", 1), text)
+    if _folder(name) == START:
+        text = _in_one_namespace(text, at_once)
+    else:
+        text = _OWN.sub(lambda match: match[0].replace(f"from {PACKAGE}.", "from ..", 1), text)
     for forbidden in (_QUOTES, PACKAGE):
         if forbidden in text:
             raise BundleError(f"{name}: holds {forbidden}")

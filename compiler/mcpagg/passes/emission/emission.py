@@ -39,12 +39,22 @@ from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg_runtime.launch.needs import uses
 from mcpagg_runtime.lists.catalogue import KINDS, SKILLS, TOOLS, Kind, wraps_output
 from mcpagg_runtime.messages.protocol import MODERN_VERSION
-from mcpagg_runtime.plan.digest import data_digest
+from mcpagg_runtime.start.digest import data_digest
 
 APPROVED = "\nAPPROVAL = "
 """Stands in a text that has an approval."""
 HTTP = "http"
 """The folder of modules that serving over HTTP takes."""
+PARTS = (
+    "frozen",
+    HTTP,
+    "launch.urls",
+    "messages.param_headers",
+    "remote",
+    "routing.composite",
+    "servers.masking",
+)
+"""The modules, and whole folders, that only some proxies have use for."""
 NOTHING: Mapping[str, Sequence[str]] = {}
 """The table FROZEN of a proxy that freezes nothing."""
 _LAYOUT = black.Mode(line_length=100, target_versions={TargetVersion.PY39})
@@ -88,8 +98,8 @@ def emit(  # noqa: PLR0913 - all that a file is made of
     if approval := approve(data_digest({**about, **_plan_texts(texts)})):
         tables["APPROVAL"] = dict(approval)
         texts |= _texts({"APPROVAL": tables["APPROVAL"]})
-    unused = _unused(rows, linked, http=http is not None, frozen=bool(frozen))
-    runtime = bundle(unused)
+    parts = _parts(rows, linked, http=http is not None, frozen=bool(frozen))
+    runtime = bundle(_others(parts))
     text = _rendered(
         runtime,
         texts,
@@ -97,7 +107,7 @@ def emit(  # noqa: PLR0913 - all that a file is made of
         source=comment(source),
         command=comment(commands.rebuild),
         check=comment(commands.check),
-        without=", ".join(sorted(unused)),
+        parts=", ".join(parts),
         http=http is not None,
     )
     embedded = {name: f"\n{module}" for name, module in runtime.texts.items()}
@@ -119,17 +129,17 @@ def plan_tables(
     return {"name": name, "compiler": __version__, **_plan_texts(texts)}
 
 
-def code_without(left_out: Collection[str]) -> tuple[str, str] | None:
-    """Return the code of a proxy that leaves these modules and folders out, as `Sections.code`.
+def code_with(parts: Collection[str]) -> tuple[str, str] | None:
+    """Return the code of a proxy that has these of PARTS, as `Sections.code`.
 
-    None if there are no such modules.
+    None if no proxy has these.
     """
     try:
-        runtime = bundle(left_out)
+        runtime = bundle(_others(parts))
     except BundleError:
         return None
-    header = dict.fromkeys(("source", "command", "check", "without"), "")
-    sections = cut(_rendered(runtime, {}, {}, http=HTTP not in left_out, **header))
+    header = dict.fromkeys(("source", "command", "check", "parts"), "")
+    sections = cut(_rendered(runtime, {}, {}, http=HTTP in parts, **header))
     return sections and sections.code
 
 
@@ -139,7 +149,10 @@ def _rendered(
     about: Mapping[str, str],
     **header: str | bool,
 ) -> str:
-    """Return the text of a file: the template, laid out by black, and then what it frames."""
+    """Return the text of a file: the template, laid out by black, and then what it frames.
+
+    The code of `start` is laid out by itself, since it is the same in every file.
+    """
     framed: list[str] = []
     frame = _template().render(
         compiler=__version__,
@@ -151,7 +164,7 @@ def _rendered(
             if (text := texts.get(table.name)) is not None
         },
         about={key: literal(value) for key, value in about.items()},
-        code=_Code(runtime.code),
+        code=_laid_out(runtime.code).rstrip(),
         runtime=runtime.texts,
         framed=framed,
         **header,
@@ -166,17 +179,9 @@ def _literals(lists: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str
     }
 
 
-class _Code(str):
-    """Python text of ours, which is laid out with the template."""
-
-    __slots__ = ()
-
-
 @jinja2.pass_context
 def _mark(context: Context, value: str) -> str:
     """Keep a text that the template frames, and return what stands for it until it is laid out."""
-    if isinstance(value, _Code):
-        return value
     framed: list[str] = context["framed"]
     framed.append(value)
     return f"framed_{len(framed) - 1}_"
@@ -332,25 +337,30 @@ def _digest(child: ChildSnapshot) -> str:
     return f"sha256:{digest[:16]}"
 
 
-def _unused(
+def _parts(
     rows: Mapping[str, Mapping[str, Any]], linked: Linked, *, http: bool, frozen: bool
-) -> set[str]:
-    """Return the modules, and whole folders, that this proxy has no use for.
+) -> list[str]:
+    """Return those of PARTS that this proxy has a use for.
 
-    Other modules import them within functions, which it never calls.
+    Other modules import them within functions, which no other proxy calls, or one of theirs extends
+    another module (`bundle.EXTENDED`).
     """
     remote = any("url" in row for row in rows.values())
     used = {
-        "routing.composite": bool(linked.composed.tools),
-        "servers.masking": any("masks" in row for row in rows.values()),
-        "remote": remote,
+        "frozen": frozen,
+        HTTP: http,
         "launch.urls": remote,
         "messages.param_headers": remote or http,
-        HTTP: http,
-        "frozen": frozen,
-        "tool.prefetch": frozen,
+        "remote": remote,
+        "routing.composite": bool(linked.composed.tools),
+        "servers.masking": any("masks" in row for row in rows.values()),
     }
-    return {name for name, needed in used.items() if not needed}
+    return [name for name in PARTS if used[name]]
+
+
+def _others(parts: Collection[str]) -> list[str]:
+    """Return those of PARTS that a proxy with these does without."""
+    return [name for name in PARTS if name not in parts]
 
 
 @cache

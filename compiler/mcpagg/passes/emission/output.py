@@ -230,16 +230,16 @@ def _comparable(old: str, text: str) -> tuple[str, tuple[str, str] | None]:
     """Return `old` with the code of `text` where that explains how its own differs.
 
     Its header is not believed, but for its version: then the code is of another compiler, or is
-    said to be, and the versions of both are returned. Code that only leaves other modules out is
-    ours if we would write it so.
+    said to be, and the versions of both are returned. Code that only has other modules is ours if
+    we would write it so.
     """
-    from mcpagg.passes.emission.emission import code_without
+    from mcpagg.passes.emission.emission import code_with
 
     before, after = cut(old), cut(text)
     if before is None or after is None or before.code == after.code:
         return old, None
     if before.runtime_line and before.compiler != after.compiler:
         return "".join(before.updated(after)), (before.compiler, after.compiler)
-    if before.code == code_without(before.left_out):
+    if before.code == code_with(before.parts):
         return "".join(before.with_code(after.code)), None
     return old, None

@@ -24,7 +24,7 @@ from mcpagg.passes.environment.relocation import relocated
 from mcpagg.problems import ConfigError, Problem
 from mcpagg.spec import ProxySpec, ServerSpec
 from mcpagg_runtime.launch.variables import CONFIG_FOLDER, MissingVariable, resolve
-from mcpagg_runtime.plan.digest import DIGEST, LEAST_DIGITS
+from mcpagg_runtime.start.digest import DIGEST, LEAST_DIGITS
 
 _AS = "--as"
 _WITH_DIGEST = re.compile(rf"{DIGEST}[0-9a-f]{{{LEAST_DIGITS},64}}")

@@ -1,7 +1,8 @@
 """What the registries offer now of what FILE has frozen, for `--check`.
 
-Two things are asked: what resolving now would give; and whether the registry still has, with the
-same bytes, each package that FILE lists.
+Three things are asked: what resolving now would give, and who has built what is new of it; whether
+the registry still has, with the same bytes, each package that FILE lists; and which advisories
+there are of these.
 """
 
 from __future__ import annotations
@@ -11,24 +12,26 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from mcpagg.passes.freezing.advisories import Advisory, find_advisories
 from mcpagg.passes.freezing.commands import NotFreezable, Request
 from mcpagg.passes.freezing.freezing import LOCAL, Rows, requests_of
 from mcpagg.passes.freezing.npm import NEEDED as NPM_NEEDED
 from mcpagg.passes.freezing.npm import archives
 from mcpagg.passes.freezing.pypi import NEEDED as UV_NEEDED
 from mcpagg.passes.freezing.pypi import locked
-from mcpagg.passes.freezing.resolving import in_folder, resolve, side_by_side
+from mcpagg.passes.freezing.resolving import ask_builders, in_folder, resolve, side_by_side
 from mcpagg.passes.freezing.running import Tool, Unresolved
-from mcpagg.passes.freezing.trees import Version, hashes_of
-from mcpagg.problems import Problem
+from mcpagg.passes.freezing.trees import Version, hashes_of, oldest_python, pins
+from mcpagg.problems import Problem, name_list
 from mcpagg.spec import ProxySpec
-from mcpagg_runtime.frozen.table import NpmTree, PypiTree, read_frozen
+from mcpagg_runtime.frozen.table import SOURCE, NpmTree, PypiTree, read_frozen
 from mcpagg_runtime.launch.launch import Launch
 
 if TYPE_CHECKING:
     from mcpagg.job import Job
     from mcpagg_runtime.frozen.table import Frozen
 
+NOT_LEARNT = "it could not be learnt whether there are advisories of"
 _ANSWERED = re.compile(r"\b(?:ETARGET|E404)\b|no version of|not found in the package registry")
 """What a registry has no such version of, in the words of npm and uv."""
 _NO_PACKAGE = re.compile(r"([\w.-]+) was not found in the package registry")
@@ -39,11 +42,14 @@ class Offered(NamedTuple):
     """What resolving one server would give, and what became of packages that FILE lists.
 
     Of each of `gone` the registry has that version no more, of `other` it has other bytes.
+    `unasked` is why nothing is known of advisories, "" if something is.
     """
 
     rows: tuple[str, ...]
     gone: frozenset[Version] = frozenset()
     other: frozenset[Version] = frozenset()
+    advisories: tuple[Advisory, ...] = ()
+    unasked: str = ""
 
 
 def find_offered(job: Job, ready: ProxySpec, frozen: Rows) -> dict[str, Offered]:
@@ -69,6 +75,11 @@ def find_offered(job: Job, ready: ProxySpec, frozen: Rows) -> dict[str, Offered]
             why = launches[name].redact(str(fault))
             what = f"server '{name}': its packages were not compared with what there is: {why}"
             job.warn([Problem(ready.paths[name], what)])
+    unasked = {name: found.unasked for name, found in offered.items() if found.unasked}
+    if unasked:
+        name, why = next(iter(unasked.items()))
+        what = f"{NOT_LEARNT} {name_list([*unasked])}: {launches[name].redact(why)}"
+        job.warn([Problem("", what)])
     return offered
 
 
@@ -88,6 +99,7 @@ def _offered(job: Job, request: Request, launch: Launch, rows: Sequence[str]) ->
             raise
     if not isinstance(before, NpmTree | PypiTree):
         return Offered(tuple(now.rows()))
+    ask_builders(now, {*hashes_of(now)} - {*hashes_of(before)}, launch)
     old, new = hashes_of(before), hashes_of(now) if fault is None else {}
     there = in_folder(lambda folder: _there(before, {*old} - {*new}, launch, folder))
     offered = compared(old, {**new, **there})
@@ -95,7 +107,18 @@ def _offered(job: Job, request: Request, launch: Launch, rows: Sequence[str]) ->
     is_answered = len(offered.gone) < len(old) or _ANSWERED.search(str(fault))
     if fault is not None and not (is_answered and (offered.gone or offered.other)):
         raise fault
-    return offered._replace(rows=tuple(now.rows()))
+    advisories, unasked = in_folder(lambda folder: _advisories(before, launch, folder))
+    return offered._replace(rows=tuple(now.rows()), advisories=advisories, unasked=unasked)
+
+
+def _advisories(
+    tree: NpmTree | PypiTree, launch: Launch, folder: Path
+) -> tuple[tuple[Advisory, ...], str]:
+    """Return the advisories of a tree, and why they could not be asked for."""
+    try:
+        return tuple(find_advisories(tree, launch, folder)), ""
+    except Unresolved as fault:
+        return (), str(fault)
 
 
 def compared(
@@ -123,17 +146,12 @@ def _there(
         npm = Tool("npm", launch, NPM_NEEDED)
         return archives([one for one in versions if one in registered], npm, folder)
     uv = Tool("uv", launch, UV_NEEDED)
-    lines = {
-        (one.name, one.version): f"{one.name}=={one.version}"
-        + (f" ; {one.marker}" if one.marker else "")
-        for one in tree.packages
-        if (one.name, one.version) in versions
-    }
-    oldest = int(re.findall(r"3\.(\d+)", tree.python)[0])
+    lines, oldest = pins(tree, versions), oldest_python(tree)
     there = dict.fromkeys(lines, frozenset[str]())
+    built = {one.name for one in tree.packages if SOURCE in one.marks}
     while lines:
         try:
-            packages = locked([*lines.values()], oldest, uv, folder, ["--no-deps"])
+            packages = locked([*lines.values()], oldest, uv, folder, built, ["--no-deps"])
         except Unresolved as fault:
             left = {key: line for key, line in lines.items() if not _names(str(fault), *key)}
             if len(left) == len(lines):

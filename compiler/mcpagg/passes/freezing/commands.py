@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -17,7 +17,7 @@ from mcpagg.passes.environment.programs import find_package, program_of
 from mcpagg_runtime.frozen.environment import LOADERS, NODE_OPTIONS, SEARCH_PATHS
 from mcpagg_runtime.launch.variables import dollars
 
-_NPM_SPEC = re.compile(r"((?:@[\w.~-]+/)?[\w.~-]+)(?:@(.*))?", re.ASCII | re.DOTALL)
+_NPM_SPEC = re.compile(r"((?:@[\w.~-]+/)?[\w~-][\w.~-]*)(?:@(.*))?", re.ASCII | re.DOTALL)
 _NPM_ALIAS = re.compile(r"npm:(?:@[\w.~-]+/)?[\w.~-]+(?:@[^/:]*)?", re.ASCII)
 _PYPI_AT = re.compile(r"([\w.-]+(?:\[[\w,. -]*\])?)@([\w.!+-]+)", re.ASCII)
 _MINOR = re.compile(r"3\.\d+")
@@ -42,12 +42,14 @@ class NotFreezable(Exception):
 class NpmRequest:
     """Packages of an npm registry, {name: range or tag}, and the program of them to start.
 
-    `program` is the name of a program, "" for that of the first package. `args` is how many words
-    at the end are the server's own: what is resolved does not depend on them.
+    `program` is the name of a program, "" for that of the first package. `project`: packages of a
+    project around the folder of the server would come first. `args` is how many words at the end
+    are the server's own: what is resolved does not depend on them.
     """
 
     packages: tuple[tuple[str, str], ...]
     program: str = ""
+    project: bool = True
     args: int = field(default=0, compare=False)
 
 
@@ -258,7 +260,12 @@ def _npm(argv: Sequence[str], scan: _Scan) -> NpmRequest:
     packages = [_npm_spec(spec) for spec in specs]
     if len(dict(packages)) < len(packages):
         raise NotFreezable("names one package twice")
-    return NpmRequest(tuple(packages), word if scan.packages else "", args)
+    return NpmRequest(tuple(packages), word if scan.packages else "", args=args)
+
+
+def _dlx(argv: Sequence[str], scan: _Scan) -> NpmRequest:
+    """Read what looks into no project."""
+    return replace(_npm(argv, scan), project=False)
 
 
 def _npm_exec(argv: Sequence[str], scan: _Scan) -> NpmRequest:
@@ -285,6 +292,8 @@ def _uvx(argv: Sequence[str], scan: _Scan) -> PypiRequest:
     word, args = argv[scan.place], len(argv) - scan.place - 1
     if len(scan.packages) > 1:
         raise NotFreezable("names several packages to start")
+    if not scan.packages and word.endswith(".py"):
+        raise NotFreezable(f"starts {word}, which is a script and no package")
     first = _requirement(scan.packages[0] if scan.packages else word)
     program = word if scan.packages else Requirement(first).name
     more = [one for given in scan.more for one in _requirements(given)]
@@ -356,12 +365,13 @@ def _script(language: str, argv: Sequence[str], scan: _Scan) -> ScriptRequest:
 _Reader = Callable[[Sequence[str], _Scan], Request]
 _LAUNCHERS: dict[tuple[str, ...], tuple[_Words, _Reader]] = {
     ("npx",): (_NPX, _npm),
-    ("pnpx",): (_NPX, _npm),
+    ("pnpx",): (_NPX, _dlx),
     ("bunx",): (_NPX, _npm),
+    ("bun", "x"): (_NPX, _npm),
     ("npm", "exec"): (_NPX, _npm_exec),
     ("npm", "x"): (_NPX, _npm_exec),
-    ("pnpm", "dlx"): (_NPX, _npm),
-    ("yarn", "dlx"): (_NPX, _npm),
+    ("pnpm", "dlx"): (_NPX, _dlx),
+    ("yarn", "dlx"): (_NPX, _dlx),
     ("uvx",): (_UVX, _uvx),
     ("uv", "tool", "run"): (_UVX, _uvx),
     ("uv", "x"): (_UVX, _uvx),

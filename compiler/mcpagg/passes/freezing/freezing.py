@@ -12,6 +12,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
+from packaging.utils import canonicalize_name
+
 from mcpagg.passes.config.places import where
 from mcpagg.passes.freezing.commands import (
     NotFreezable,
@@ -23,10 +25,11 @@ from mcpagg.passes.freezing.commands import (
     read_command,
 )
 from mcpagg.passes.freezing.resolving import resolve_all
+from mcpagg.passes.freezing.trees import other_builders
 from mcpagg.problems import ChildFault, ConfigError, Problem, suggest
 from mcpagg.spec import ProxySpec, ServerSpec
 from mcpagg_runtime.frozen.local import LOADED
-from mcpagg_runtime.frozen.table import NpmTree, Program, read_frozen
+from mcpagg_runtime.frozen.table import SOURCE, NpmTree, Program, PypiTree, read_frozen
 from mcpagg_runtime.launch.launch import Location
 
 if TYPE_CHECKING:
@@ -99,6 +102,7 @@ def freeze(
     job.warn(fresh.failures.values())
     rows = {name: _with_args(old[name], asked[name]) for name in asked if name in old} | fresh.rows
     job.warn(_local_code(ready, asked, rows))
+    job.warn(_other_builders(ready, before.frozen, fresh.rows))
     job.warn(_unused_scripts(job, rows))
     return {name: rows[name] for name in spec.rows if name in rows}, fresh.failures.keys()
 
@@ -139,24 +143,39 @@ def _is_renewed(name: str, job: Job, asked: Mapping[str, Request], old: Rows) ->
     return (
         name in (job.refresh or ())
         or isinstance(asked[name], LOCAL)
-        or not _scripts(old.get(name, ())) <= {*job.options.freeze_scripts}
+        or not _runs_code(old.get(name, ())) <= _named(job)
     )
 
 
-def _scripts(rows: Sequence[str]) -> set[str]:
-    """Return the packages whose install scripts may run."""
+def _named(job: Job) -> set[str]:
+    """Return the packages that may run code when installed; names of an index in one spelling."""
+    names = job.options.freeze_scripts
+    return {*names, *map(canonicalize_name, names)}
+
+
+def _runs_code(rows: Sequence[str]) -> set[str]:
+    """Return the packages of a server that run code when installed: scripts, or a build."""
     frozen = read_frozen(rows) if rows else None
-    packages = frozen.packages if isinstance(frozen, NpmTree) else []
-    return {package.name for package in packages if "scripts" in package.marks}
+    packages = frozen.packages if isinstance(frozen, NpmTree | PypiTree) else []
+    return {package.name for package in packages if package.marks & {"scripts", SOURCE}}
+
+
+def _other_builders(ready: ProxySpec, before: Rows, fresh: Rows) -> Iterator[Problem]:
+    """Warn of packages that come in, and were built elsewhere than those of FILE."""
+    for name, rows in fresh.items():
+        if name in before:
+            for found in other_builders(read_frozen(before[name]), read_frozen(rows)):
+                yield Problem(ready.paths[name], f"server '{name}': {found}")
 
 
 def _unused_scripts(job: Job, rows: Rows) -> Iterator[Problem]:
-    """Warn of packages of `--freeze-scripts` that have none."""
-    there = {name for lines in rows.values() for name in _scripts(lines)}
+    """Warn of packages of `--freeze-scripts` that run none."""
+    there = {name for lines in rows.values() for name in _runs_code(lines)}
     for name in job.options.freeze_scripts:
-        if name not in there:
+        if not {name, canonicalize_name(name)} & there:
             yield Problem(
-                "", f"--freeze-scripts {name}: no frozen server has install scripts of it"
+                "",
+                f"--freeze-scripts {name}: no frozen server runs code of it to install it",
             )
 
 

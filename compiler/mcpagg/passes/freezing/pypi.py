@@ -1,6 +1,7 @@
 """Resolves packages of an index of Python: what uv chooses, as the lines of a frozen server.
 
 One resolution holds for all systems; its wheels are narrowed to those of `wheels`. No URL is kept.
+A package that has no wheel is built from its source where the user has named it.
 """
 
 from __future__ import annotations
@@ -8,13 +9,14 @@ from __future__ import annotations
 import configparser
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from mcpagg.passes.freezing.commands import NotFreezable, PypiRequest
 from mcpagg.passes.freezing.running import Tool, Unresolved
@@ -26,16 +28,16 @@ from mcpagg.passes.freezing.wheels import (
     coverage,
 )
 from mcpagg.problems import name_list
-from mcpagg_runtime.frozen.pypi import hash_text, requirements_of
-from mcpagg_runtime.frozen.table import PypiPackage, PypiTree
+from mcpagg_runtime.frozen.pypi import archives_allowed, hash_text, requirements_of
+from mcpagg_runtime.frozen.table import SOURCE, PypiPackage, PypiTree
 
 NEEDED = "install uv, 0.7 or newer (pip install uv)"
 RESOLVE = (
     "pip",
     "compile",
     "--universal",
+    "--upgrade",  # what an earlier one has written is no preference
     "--generate-hashes",
-    "--only-binary=:all:",
     "--no-header",
     "--no-annotate",
     "--quiet",
@@ -43,25 +45,36 @@ RESOLVE = (
     "--output-file=pylock.toml",
 )
 _TOO_OLD = re.compile(r"requested Python version.*does not satisfy|Python>=?3\.\d+.*unsatisfiable")
+_NO_WHEEL = re.compile(r"Wheels are required for `([^`]+)`")
 _UNKNOWN = re.compile(r"unexpected argument|invalid value")
 
 
-def resolve_pypi(request: PypiRequest, uv: Tool, folder: Path) -> tuple[PypiTree, str]:
+class NoWheel(Unresolved):
+    """Raised where uv needs a package that it would have to build."""
+
+    def __init__(self, name: str, fault: Unresolved) -> None:
+        super().__init__(str(fault))
+        self.name = name
+
+
+def resolve_pypi(
+    request: PypiRequest, uv: Tool, folder: Path, named: Collection[str] = ()
+) -> tuple[PypiTree, str]:
     """Return the tree that uv resolves a request to, and for what platforms it is not.
 
-    `folder` is empty.
+    `folder` is empty; `named` are packages that may be built from their source.
 
     Raises:
         Unresolved: uv fails.
         NotFreezable: the tree has what cannot be frozen.
     """
-    oldest, packages = _resolved(request, uv, folder)
+    oldest, packages = _resolved(request, uv, folder, {*map(canonicalize_name, named)})
     newest = oldest if request.python else VERSIONS[-1]
     covered = coverage(packages, oldest, newest)
     if not (covered.versions and covered.platforms):
         raise NotFreezable(f"has no wheels for any platform: {covered.left_out}")
     name = canonicalize_name(Requirement(request.requirements[0]).name)
-    version = next(package.version for package in packages if package.name == name)
+    version = _newest(packages, name)
     function = _entry(request, packages, uv, folder)
     on = [] if len(covered.platforms) == len(PLATFORMS) else covered.platforms
     entry, python = f"{request.program}={function}", _python(covered)
@@ -76,50 +89,118 @@ def _python(covered: Coverage) -> str:
     return f">=3.{first}{end}"
 
 
-def _resolved(request: PypiRequest, uv: Tool, folder: Path) -> tuple[int, list[Wheels]]:
+def _newest(packages: Sequence[Wheels], name: str) -> str:
+    """Return the newest version of a package; older ones of it are for older versions of Python."""
+    return max((one.version for one in packages if one.name == name), key=Version)
+
+
+def _resolved(
+    request: PypiRequest, uv: Tool, folder: Path, named: Collection[str]
+) -> tuple[int, list[Wheels]]:
     """Return N of the oldest version 3.N that all packages support, and the packages."""
     asked = [int(request.python.partition(".")[2])] if request.python else VERSIONS
     for version in asked:
         try:
-            return version, locked(request.requirements, version, uv, folder)
+            return version, _buildable(request.requirements, version, uv, folder, named)
         except Unresolved as fault:
             if version == asked[-1] or not _TOO_OLD.search(str(fault)):
                 raise
     raise AssertionError("unreachable")
 
 
+def _buildable(
+    requirements: Sequence[str], oldest: int, uv: Tool, folder: Path, named: Collection[str]
+) -> list[Wheels]:
+    """Return the packages that uv chooses; of the `named`, those that have no wheel are built.
+
+    Raises:
+        NotFreezable: another one has none.
+    """
+    built: list[str] = []
+    while True:
+        try:
+            return _chosen(requirements, oldest, uv, folder, built)
+        except NoWheel as fault:
+            if fault.name not in {*named} - {*built}:
+                raise _unbuilt(fault.name) from None
+            built.append(fault.name)
+
+
+def _unbuilt(name: str) -> NotFreezable:
+    return NotFreezable(
+        f"needs {name}, of which the index has no wheel; no hash covers what building it fetches",
+        f"--freeze-scripts {name} lets it be built, with what it requires for that on the day",
+    )
+
+
+def _chosen(
+    requirements: Sequence[str], oldest: int, uv: Tool, folder: Path, built: Collection[str]
+) -> list[Wheels]:
+    """Return the packages that uv chooses, some of them `built` from their source.
+
+    Raises:
+        NoWheel: the newest version of the first of them needs one more to be built. uv would take
+            an older version instead, which nobody asked for.
+    """
+    packages = locked(requirements, oldest, uv, folder, built)
+    name = canonicalize_name(Requirement(requirements[0]).name)
+    offered = locked(requirements[:1], oldest, uv, folder, built, ["--no-deps"])
+    newest = _newest(offered, name)
+    if Version(newest) > Version(_newest(packages, name)):
+        try:
+            locked([*requirements, f"{name}=={newest}"], oldest, uv, folder, built)
+        except NoWheel:
+            raise
+        except Unresolved:  # it does not fit the other packages, and uvx takes no other one
+            return packages
+    return packages
+
+
 def locked(
-    requirements: Sequence[str], oldest: int, uv: Tool, folder: Path, flags: Sequence[str] = ()
+    requirements: Sequence[str],
+    oldest: int,
+    uv: Tool,
+    folder: Path,
+    built: Collection[str] = (),
+    flags: Sequence[str] = (),
 ) -> list[Wheels]:
     """Return the packages that uv chooses, for 3.`oldest` and newer.
 
+    Of those that are `built` from their source, no wheel is taken; of others, nothing else.
+
     Raises:
+        NoWheel: a package has none.
         Unresolved: uv fails.
-        NotFreezable: a package has no wheel.
+        NotFreezable: a package has no archive.
     """
     folder.joinpath("in.txt").write_text("\n".join(requirements) + "\n", "utf-8")
+    allowed = archives_allowed([PypiPackage(name, "", (), marks=[SOURCE]) for name in built])
     try:
-        uv.run([*RESOLVE, *flags, f"--python-version=3.{oldest}", "in.txt"], folder)
+        uv.run([*RESOLVE, *allowed, *flags, f"--python-version=3.{oldest}", "in.txt"], folder)
     except Unresolved as fault:
         if _UNKNOWN.search(str(fault)):
             raise Unresolved(f"uv is too old: {NEEDED}") from None
+        if lacking := _NO_WHEEL.search(str(fault)):
+            raise NoWheel(lacking[1], fault) from None
         raise
     lock = tomllib.loads(folder.joinpath("pylock.toml").read_text("utf-8"))
-    return [*packages_of(lock, oldest)]
+    return [*packages_of(lock, oldest, built)]
 
 
-def packages_of(lock: Mapping[str, Any], oldest: int) -> Iterator[Wheels]:
+def packages_of(
+    lock: Mapping[str, Any], oldest: int, built: Collection[str] = ()
+) -> Iterator[Wheels]:
     """Yield the packages of a pylock.toml (PEP 751) that was made for 3.`oldest` and newer.
 
     Raises:
-        NotFreezable: one has no wheels.
+        NotFreezable: one has no wheels, and is not to be built.
     """
     for entry in lock["packages"]:
         name, version = str(entry["name"]), str(entry.get("version", ""))
-        wheels = entry.get("wheels", ())
-        if not wheels or not version:
-            raise NotFreezable(f"needs {name}, of which the index has no wheel")
-        files = {_file(wheel): hash_text(wheel["hashes"]["sha256"]) for wheel in wheels}
+        archives = entry.get("wheels", ()) if name not in built else [entry.get("sdist")]
+        if not all(archives) or not archives or not version:
+            raise _unbuilt(name)
+        files = {_file(archive): hash_text(archive["hashes"]["sha256"]) for archive in archives}
         yield Wheels(name, version, files, _marker(str(entry.get("marker", "")), oldest))
 
 
@@ -142,7 +223,12 @@ def _lines(packages: Sequence[Wheels], covered: Coverage) -> Iterator[PypiPackag
     for package in packages:
         hashes = package.frozen(package.cells() & there)
         if hashes:
-            yield PypiPackage(package.name, package.version, hashes, package.marker)
+            yield _package(package, hashes)
+
+
+def _package(package: Wheels, hashes: Collection[str]) -> PypiPackage:
+    marks = [SOURCE] if package.is_source else []
+    return PypiPackage(package.name, package.version, hashes, package.marker, marks)
 
 
 # The program
@@ -151,14 +237,10 @@ def _lines(packages: Sequence[Wheels], covered: Coverage) -> Iterator[PypiPackag
 def _entry(request: PypiRequest, packages: Sequence[Wheels], uv: Tool, folder: Path) -> str:
     """Return the MODULE:FUNCTION of a request's program, from the wheels that are asked for."""
     asked = {canonicalize_name(Requirement(one).name) for one in request.requirements}
-    top = [
-        PypiPackage(one.name, one.version, one.hashes, one.marker)
-        for one in packages
-        if canonicalize_name(one.name) in asked
-    ]
+    top = [_package(one, one.hashes) for one in packages if canonicalize_name(one.name) in asked]
     text = requirements_of(PypiTree("top", "-", "-", "", 0, top))
     folder.joinpath("top.txt").write_text(text, "utf-8")
-    flags = ["--no-deps", "--require-hashes", "--only-binary=:all:", "--quiet"]
+    flags = ["--no-deps", "--require-hashes", *archives_allowed(top), "--quiet"]
     uv.run(["pip", "install", "--target=top", *flags, "--requirement=top.txt"], folder)
     programs = {
         name: function

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,13 +25,15 @@ from mcpagg.passes.freezing.images import resolve_image
 from mcpagg.passes.freezing.local import freeze_program, freeze_script
 from mcpagg.passes.freezing.npm import NEEDED as NPM_NEEDED
 from mcpagg.passes.freezing.npm import left_out, resolve_npm
+from mcpagg.passes.freezing.provenance import record_builders, unknown_builders
 from mcpagg.passes.freezing.pypi import NEEDED as UV_NEEDED
 from mcpagg.passes.freezing.pypi import resolve_pypi
-from mcpagg.passes.freezing.running import Tool, Unresolved
+from mcpagg.passes.freezing.running import Tool, Unresolved, end_tools
+from mcpagg.passes.freezing.trees import Version, hashes_of
 from mcpagg.problems import Problem, count, name_list
 from mcpagg.signals import ending_later
 from mcpagg.spec import ProxySpec
-from mcpagg_runtime.frozen.table import Unreadable, read_frozen
+from mcpagg_runtime.frozen.table import NpmTree, PypiTree, Unreadable, read_frozen
 from mcpagg_runtime.launch.launch import Launch
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 AT_A_TIME = 4
 """How many servers are resolved side by side."""
+ENDING_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +61,17 @@ def resolve_all(job: Job, ready: ProxySpec, requests: Mapping[str, Request]) -> 
     paths = ready.paths
     resolution = Resolution()
     without: dict[str, list[str]] = {}
+    unasked: dict[str, int] = {}
 
-    def work(name: str) -> tuple[Frozen, str, float]:
+    def work(name: str) -> tuple[Frozen, str, int, float]:
         begin = monotonic()
-        found = resolve(requests[name], launches[name], job.options.freeze_scripts)
-        return *found, monotonic() - begin
+        frozen, others = resolve(requests[name], launches[name], job.options.freeze_scripts)
+        unknown = ask_builders(frozen, hashes_of(frozen), launches[name])
+        return frozen, others, unknown, monotonic() - begin
 
     for name, task in side_by_side(job, [*requests], work).items():
         try:
-            frozen, others, seconds = task.result()
+            frozen, others, unknown, seconds = task.result()
         except NotFreezable as fault:
             resolution.refused[name] = fault
         except Unresolved as fault:
@@ -74,6 +79,8 @@ def resolve_all(job: Job, ready: ProxySpec, requests: Mapping[str, Request]) -> 
             resolution.failures[name] = Problem(paths[name], what)
         else:
             resolution.rows[name] = frozen.rows()
+            if unknown:
+                unasked[name] = unknown
             if others:
                 without.setdefault(others, []).append(name)
             job.listener.progress(name, f"{_what(resolution.rows[name])}, {seconds:.1f} s")
@@ -84,6 +91,10 @@ def resolve_all(job: Job, ready: ProxySpec, requests: Mapping[str, Request]) -> 
         )
         for others, names in without.items()
     )
+    job.warn(
+        Problem(paths[name], f"server '{name}': {unknown_builders(number)}")
+        for name, number in unasked.items()
+    )
     return resolution
 
 
@@ -93,9 +104,9 @@ def _what(rows: Sequence[str]) -> str:
 
 
 def side_by_side(job: Job, names: Sequence[str], work: Callable[[str], T]) -> dict[str, Future[T]]:
-    """Return what becomes of work for servers, a few at a time; tell which are awaited.
+    """Return what becomes of work for servers, a few at a time; report which are awaited.
 
-    An interruption lets the tools that run come to their end, and starts no other.
+    An interruption ends the tools that run, and those that their threads still start.
     """
     began: dict[str, float] = {}
 
@@ -111,6 +122,9 @@ def side_by_side(job: Job, names: Sequence[str], work: Callable[[str], T]) -> di
                 job.listener.waiting([_awaited(name, began.get(name)) for name in left])
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            while any(task.running() for task in tasks.values()):
+                end_tools()
+                wait(tasks.values(), ENDING_SECONDS)
             raise
     job.listener.waiting([])
     return tasks
@@ -133,7 +147,8 @@ def _awaited(name: str, began: float | None) -> Awaited:
 def resolve(request: Request, launch: Launch, scripts: Collection[str]) -> tuple[Frozen, str]:
     """Return what a request asks for now, and for what platforms that is not, "" for none.
 
-    `launch` is how its server is started; `scripts` are packages whose install scripts may run.
+    `launch` is how its server is started; `scripts` are packages whose install scripts may run,
+    or that may be built from their source.
 
     Raises:
         NotFreezable: it has what cannot be frozen.
@@ -156,13 +171,21 @@ def _resolved(request: Request, launch: Launch, scripts: Collection[str]) -> tup
         case ImageRequest():
             return in_folder(lambda folder: resolve_image(request, launch, folder)), ""
         case NpmRequest():
+            _check_modules(request, launch)
             npm = Tool("npm", launch, NPM_NEEDED)
             tree = in_folder(lambda folder: resolve_npm(request, npm, folder, scripts))
             return tree, left_out(tree)
         case PypiRequest():
             _check_project(request, launch)
             uv = Tool("uv", launch, UV_NEEDED)
-            return in_folder(lambda folder: resolve_pypi(request, uv, folder))
+            return in_folder(lambda folder: resolve_pypi(request, uv, folder, scripts))
+
+
+def ask_builders(frozen: Frozen, versions: Collection[Version], launch: Launch) -> int:
+    """Say of versions in a tree who has built them; see `record_builders`."""
+    if not isinstance(frozen, NpmTree | PypiTree) or not versions:
+        return 0
+    return in_folder(lambda folder: record_builders(frozen, versions, launch, folder))
 
 
 def in_folder(work: Callable[[Path], T]) -> T:
@@ -173,11 +196,30 @@ def in_folder(work: Callable[[Path], T]) -> T:
 
 def _check_project(request: PypiRequest, launch: Launch) -> None:
     """Refuse `uv run` in a project: it would run in the environment of that."""
+    if request.project and any((place / "pyproject.toml").exists() for place in _around(launch)):
+        raise NotFreezable(
+            "is run by `uv run` in a project, with the packages of that",
+            "write --no-project if it needs none of them",
+        )
+
+
+def _check_modules(request: NpmRequest, launch: Launch) -> None:
+    """Refuse npx in a project that has the package, or the program: it would start that."""
+    names = [name for name, _ in request.packages]
+    program = request.program or names[0]
+    for modules in (place / "node_modules" for place in _around(launch) if request.project):
+        if (modules / ".bin" / program).exists() or any(
+            (modules / name).exists() for name in names
+        ):
+            raise NotFreezable(
+                f"is run in a project that has {program} in {modules}, and starts that",
+                "start it by node and the path of its script, or in another folder",
+            )
+        if modules.exists() or modules.with_name("package.json").exists():
+            return
+
+
+def _around(launch: Launch) -> Iterator[Path]:
+    """Yield the folder of a server, and those that it is in."""
     folder = Path(launch.cwd or os.curdir).resolve()
-    if request.project:
-        for place in (folder, *folder.parents):
-            if (place / "pyproject.toml").exists():
-                raise NotFreezable(
-                    "is run by `uv run` in a project, with the packages of that",
-                    "write --no-project if it needs none of them",
-                )
+    yield from (folder, *folder.parents)

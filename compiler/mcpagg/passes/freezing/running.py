@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from mcpagg_runtime.launch.launch import Launch
 from mcpagg_runtime.launch.platforms import command_line, find_program
+from mcpagg_runtime.processes.spawning import KILL, group_of, start_options
 
-SECONDS = 600.0
-"""How long a tool may take to resolve."""
+if TYPE_CHECKING:
+    from mcpagg_runtime.processes.spawning import Group
+
+SECONDS, REPORT_SECONDS = 600.0, 60.0
+"""How long a tool may take to resolve, and to report on what is frozen."""
 _SHOWN_LINES = 6
 _NPM_LINES = 3
 _NOISE = re.compile(r"^npm (?:error|ERR!) (?:A complete log|\s*$|.*_logs/)|^npm (?:warn|WARN)")
 _PREFIX = re.compile(r"^npm (?:error|ERR!) ")
+
+
+_running: set[Group] = set()
+"""The groups of the tools that run."""
 
 
 class Unresolved(Exception):
@@ -26,8 +36,12 @@ class Unresolved(Exception):
 class Tool:
     """A program that is asked, with the environment of a server."""
 
-    def __init__(self, name: str, launch: Launch, needed: str) -> None:
+    def __init__(
+        self, name: str, launch: Launch, needed: str, defaults: Mapping[str, str] | None = None
+    ) -> None:
         """It lies beside the server's own command, or on the PATH; `needed` says how to get it.
+
+        `defaults` are variables for where the server has no such ones.
 
         Raises:
             Unresolved: it is not installed.
@@ -38,7 +52,7 @@ class Tool:
             raise Unresolved(f"{name} is not on the PATH: {needed}")
         self._name = name
         self._path = path
-        self._env = launch.env
+        self._env = {**(defaults or {}), **launch.env}
 
     def run(self, args: Sequence[str], folder: Path) -> str:
         """Return what it prints when run in a folder.
@@ -46,23 +60,37 @@ class Tool:
         Raises:
             Unresolved: it fails, or takes too long.
         """
+        done = self._done(args, folder, SECONDS)
+        if done.returncode:
+            raise Unresolved(self._reason(done.stderr))
+        return done.stdout
+
+    def report(self, args: Sequence[str], folder: Path, member: str) -> Any:
+        """Return a member of what it reports as JSON: with exit 1, where there is something.
+
+        Raises:
+            Unresolved: it fails, or takes too long.
+        """
+        done = self._done(args, folder, REPORT_SECONDS)
         try:
-            done = subprocess.run(  # noqa: S603 - a tool that the server's command names
-                command_line([self._path, *args]),
-                cwd=folder,
-                env=self._env,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                check=False,
-                timeout=SECONDS,
-            )
+            return json.loads(done.stdout)[member]
+        except (ValueError, LookupError, TypeError, RecursionError):
+            raise Unresolved(self._reason(done.stderr)) from None
+
+    def _done(
+        self, args: Sequence[str], folder: Path, seconds: float
+    ) -> subprocess.CompletedProcess[str]:
+        """Return what came of it.
+
+        Raises:
+            Unresolved: it cannot be run, or takes too long.
+        """
+        try:
+            return _run([self._path, *args], folder, self._env, seconds)
         except (OSError, ValueError) as problem:
             raise Unresolved(f"{self._name} cannot be run: {problem}") from None
         except subprocess.TimeoutExpired:
-            raise Unresolved(f"{self._name} took more than {SECONDS:g} seconds") from None
-        if done.returncode:
-            raise Unresolved(self._reason(done.stderr.decode("utf-8", "replace")))
-        return done.stdout.decode("utf-8", "replace")
+            raise Unresolved(f"{self._name} took more than {seconds:g} seconds") from None
 
     def _reason(self, words: str) -> str:
         """Return what it says of its failure: of npm without its notes, of the rest the end."""
@@ -73,3 +101,34 @@ class Tool:
         ]
         chosen = shown[:_NPM_LINES] if is_npm else shown[-_SHOWN_LINES:]
         return f"{self._name} says: {' '.join(chosen) or 'nothing'}"
+
+
+def _run(
+    command: list[str], folder: Path, env: Mapping[str, str], seconds: float
+) -> subprocess.CompletedProcess[str]:
+    """Run a tool to its end, and end with it, or with its time, what it has started."""
+    with subprocess.Popen(  # noqa: S603 - a tool that the server's command names
+        command_line(command),
+        cwd=folder,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        errors="replace",
+        **start_options(),
+    ) as popen:
+        group = group_of(popen)
+        _running.add(group)
+        try:
+            output, errors = popen.communicate(timeout=seconds)
+        finally:
+            group.signal(KILL)
+            _running.discard(group)
+    return subprocess.CompletedProcess(command, popen.returncode, output, errors)
+
+
+def end_tools() -> None:
+    """End the tools that run now; waits for nothing."""
+    for group in list(_running):
+        group.signal(KILL)

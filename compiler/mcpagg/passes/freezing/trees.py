@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
-from mcpagg_runtime.frozen.table import NpmTree, PypiTree
+from mcpagg_runtime.frozen.table import UNATTESTED, NpmTree, PypiTree
 
 if TYPE_CHECKING:
     from mcpagg_runtime.frozen.table import Frozen
 
 Version = tuple[str, str]
 """A package and its version."""
+
+
+class OtherBuilder(NamedTuple):
+    """A version that is new, and who has built the older ones (`was`) and this one (`now`)."""
+
+    name: str
+    version: str
+    was: str
+    now: str
+
+    def __str__(self) -> str:
+        names = f"{self.name} {self.version}"
+        return f"{names}: was built by {self.was}, now by {builder_name(self.now)}"
+
+
+def builder_name(builder: str) -> str:
+    """Return what a builder is called in a sentence."""
+    return "nobody who says so" if builder == UNATTESTED else builder
 
 
 def hashes_of(frozen: Frozen) -> dict[Version, frozenset[str]]:
@@ -24,3 +44,38 @@ def hashes_of(frozen: Frozen) -> dict[Version, frozenset[str]]:
             version = wheels.name, wheels.version
             hashes[version] = hashes.get(version, frozenset()) | frozenset(wheels.hashes)
     return hashes
+
+
+def builders_of(frozen: Frozen) -> dict[Version, str]:
+    """Return {version: who has built it, "" for what is not known}."""
+    if not isinstance(frozen, NpmTree | PypiTree):
+        return {}
+    return {(package.name, package.version): package.builder for package in frozen.packages}
+
+
+def other_builders(before: Frozen, after: Frozen) -> Iterator[OtherBuilder]:
+    """Yield the new versions of packages of which each older one was built elsewhere.
+
+    An older one that nobody has attested, or of which nothing is known, leaves nothing to lose.
+    """
+    old = builders_of(before)
+    for (name, version), now in sorted(builders_of(after).items()):
+        were = {builder for (other, _), builder in old.items() if other == name}
+        is_other = now and were and not were & {now, "", UNATTESTED}
+        if is_other and (name, version) not in old:
+            yield OtherBuilder(name, version, ", ".join(sorted(were)), now)
+
+
+def pins(tree: PypiTree, versions: Collection[Version]) -> dict[Version, str]:
+    """Return {version: the requirement that asks for nothing else} of these versions of a tree."""
+    return {
+        (one.name, one.version): f"{one.name}=={one.version}"
+        + (f" ; {one.marker}" if one.marker else "")
+        for one in tree.packages
+        if (one.name, one.version) in versions
+    }
+
+
+def oldest_python(tree: PypiTree) -> int:
+    """Return N of the oldest version 3.N for which a tree is."""
+    return int(re.findall(r"3\.(\d+)", tree.python)[0])

@@ -1,7 +1,8 @@
 """Wheels of Python: which of them are frozen, and which machines they cover.
 
 A package has wheels for each version of Python and each system, often dozens. Those for `VERSIONS`
-on `PLATFORMS` are frozen; what the tree does not cover is told.
+on `PLATFORMS` are frozen; what the tree does not cover is told. A source distribution is taken to
+cover all: whether it can be built on a machine is known there.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ PLATFORMS = {
 }
 """The platforms for which wheels are frozen, in the words of Node."""
 MUSL = "wheels for musl are left out"
+WHEEL = ".whl"
 _OLDER = re.compile(r"py3|py2\.py3|py3(\d+)")
 _CPYTHON = re.compile(r"cp3(\d+)")
 
@@ -62,7 +64,8 @@ Cell = tuple[str, int]
 class Wheels:
     """A package in one version: its wheels {file name: hash as a line has it}, where it is needed.
 
-    `marker` says that as PEP 508 has it, "" for everywhere.
+    Or its source distribution, in their place. `marker` says where it is needed as PEP 508 has it,
+    "" for everywhere.
     """
 
     name: str
@@ -73,6 +76,10 @@ class Wheels:
     @property
     def hashes(self) -> frozenset[str]:
         return frozenset(self.files.values())
+
+    @property
+    def is_source(self) -> bool:
+        return not any(file.endswith(WHEEL) for file in self.files)
 
     def cells(self) -> set[Cell]:
         """Return where the marker asks for the package."""
@@ -127,7 +134,13 @@ def _environment(platform: str, version: int) -> dict[str, str]:
 
 
 def _fitting(file: str) -> Iterator[Cell]:
-    """Yield the platforms and versions for which a wheel is, by the tags of its name (PEP 425)."""
+    """Yield the platforms and versions for which a wheel is, by the tags of its name (PEP 425).
+
+    What is no wheel is for all.
+    """
+    if not file.endswith(WHEEL):
+        yield from _cells()
+        return
     try:
         _, _, _, tags = parse_wheel_filename(file)
     except InvalidWheelFilename:

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcpagg.jsontext import members_of
 from mcpagg.literal import json_line, json_text
+from mcpagg.passes.freezing.trees import builder_name, builders_of
 from mcpagg.passes.linking.linking import ListedItem, Subset, listed_items
 from mcpagg.passes.linking.profiles import DEFAULT
 from mcpagg.review.costs import listed_bytes
 from mcpagg.review.dry_run import without_credentials
 from mcpagg.review.html_report.changes import Changes, Key, changes_of, marks
+from mcpagg_runtime.frozen.table import read_frozen
 from mcpagg_runtime.lists.catalogue import KINDS, PROMPTS, TOOLS, Kind
 from mcpagg_runtime.lists.hidden import HIDDEN
 from mcpagg_runtime.lists.listing import is_offered
@@ -203,7 +205,7 @@ def _server(
         about=" ".join(_text(child.info.get(key)) for key in ("name", "version")).strip(),
         protocol=", ".join(child.protocols),
         launch=dict(_launch(row)),
-        frozen=(*frozen[:1], *map(_version_of, frozen[1:])),
+        frozen=(*frozen[:1], *_packages(frozen)),
         instructions=child.instructions or "",
         withheld=tuple(t["name"] for t in child.tools if not is_offered(t["name"], row)),
         tools=tuple(entry for entry in entries if entry.kind == TOOLS.name),
@@ -211,9 +213,10 @@ def _server(
     )
 
 
-def _version_of(line: str) -> str:
-    """Return the package and the version of a line of a frozen server."""
-    return " ".join(line.split(" ")[:2])
+def _packages(rows: Sequence[str]) -> Iterator[str]:
+    """Yield the version of each package of a frozen server, and who has built it."""
+    for (name, version), builder in builders_of(read_frozen(rows)).items() if rows else ():
+        yield f"{name} {version}{f', built by {builder_name(builder)}' if builder else ''}"
 
 
 def _entries(

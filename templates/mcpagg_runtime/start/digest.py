@@ -30,9 +30,9 @@ def data_digest(tables: Mapping[str, Any]) -> str:
     return DIGEST + sha256_of(_sorted_text(signed))
 
 
-def entry_digest(tables: Mapping[str, Any]) -> str:
-    """Return as much of the digest as an entry has."""
-    return data_digest(tables)[: len(DIGEST) + ENTRY_DIGITS]
+def for_entry(digest: str) -> str:
+    """Return as much of a digest as an entry has."""
+    return digest[: len(DIGEST) + ENTRY_DIGITS]
 
 
 def is_digest(word: str) -> bool:

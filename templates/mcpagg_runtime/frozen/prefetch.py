@@ -6,16 +6,15 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.frozen.servers import FrozenServers
+from mcpagg_runtime.frozen.servers import FrozenServers, frozen_table
 from mcpagg_runtime.frozen.table import FrozenError
 from mcpagg_runtime.launch.launch import Launch, Launches, MissingVariables
-from mcpagg_runtime.messages.jsontext import parse
 from mcpagg_runtime.processes.threads import join, start_thread
 from mcpagg_runtime.stdio.standard import print_error
 from mcpagg_runtime.tool.printing import print_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable
 
     from mcpagg_runtime.plan.plan import Plan
 
@@ -24,7 +23,7 @@ class Prefetch:
     """The frozen servers of a file on this machine, none of which is started."""
 
     def __init__(self, plan: Plan, folder: str) -> None:
-        table: Mapping[str, Sequence[str]] = parse(plan.frozen)
+        table = frozen_table(plan)
         self.names = [name for name in table if name in plan.servers]
         """The frozen servers."""
         self._frozen = FrozenServers(table, folder, os.environ)
