@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.frozen.contents import CONTENTS, write_contents
 from mcpagg_runtime.frozen.coverage import this_platform
-from mcpagg_runtime.frozen.folders import is_link, make, remove, rename
+from mcpagg_runtime.frozen.folders import is_link, make, remove, rename, tried
 from mcpagg_runtime.frozen.table import FrozenError
 from mcpagg_runtime.launch.platforms import WINDOWS
 
@@ -156,7 +156,7 @@ class TreeCache:
             open(mark, "xb").close()
             yield folder
             try:
-                os.remove(mark)
+                tried(lambda: os.remove(mark))
             except FileNotFoundError:
                 why = f"{folder} was removed while it was being installed there"
                 raise FrozenError(why) from None

@@ -12,8 +12,12 @@ import os
 import shutil
 import stat
 from time import sleep
+from typing import TYPE_CHECKING
 
 from mcpagg_runtime.launch.platforms import WINDOWS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # How often Windows is asked again; elsewhere, what cannot be done stays so.
 TRIES, PAUSE_SECONDS = (20, 0.25) if WINDOWS else (1, 0.0)
@@ -46,9 +50,18 @@ def rename(folder: str, place: str) -> None:
     Raises:
         OSError: it cannot be renamed; PermissionError on Windows, though it was tried for seconds.
     """
+    tried(lambda: os.rename(folder, place))
+
+
+def tried(work: Callable[[], None]) -> None:
+    """Do what is refused while another process has something open, for a moment in most cases.
+
+    Raises:
+        OSError: it cannot be done.
+    """
     for left in reversed(range(TRIES)):
         try:
-            os.rename(folder, place)
+            work()
         except PermissionError:
             if not left:
                 raise
