@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:00e9d8347a08cf48446dc96bb1225164b9253817f66c24061a928f50c46f1948 (mcpagg 0.1.0)
+#   runtime:  sha256:e133b6e7e6c13cf5f0225da55c00f9a4e87e83d2227c4514a5acad151a67c1eb (mcpagg 0.1.0)
 
 import sys
 
@@ -444,7 +444,7 @@ def main(tables, file, embed_runtime):
         if handover.at_end and not handover.unprocessed:
             _exit(0)
     embed_runtime()
-    from _mcpagg_00e9d834.stdio.running import run
+    from _mcpagg_e133b6e7.stdio.running import run
 
     run(tables, file, handover)
 
@@ -484,13 +484,13 @@ def string_at(text, index):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_00e9d834.plan.plan import Plan
-    from _mcpagg_00e9d834.tool.aggregator import aggregator_of
+    from _mcpagg_e133b6e7.plan.plan import Plan
+    from _mcpagg_e133b6e7.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
 
-# The modules that a start does not need: Python imports them when they are first needed.
+# What the first answer does not need: Python compiles a module when it is first asked for.
 RUNTIME = {
     "clients.answers": r"""
 from ..clients.client import ModernRequest
@@ -10996,7 +10996,7 @@ def run_late(name):
 
 def embed_runtime():
     run_late("start.embedded")
-    embed("_mcpagg_00e9d834", RUNTIME, globals(), RUNTIME_END)
+    embed("_mcpagg_e133b6e7", RUNTIME, globals(), RUNTIME_END)
 
 
 PLAN = {
