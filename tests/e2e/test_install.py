@@ -34,7 +34,7 @@ from mcpagg.job import SILENT
 from mcpagg.passes.config import read_config
 from mcpagg.problems import ConfigError, Problem
 from mcpagg.spec import ServerSpec
-from mcpagg_runtime.frozen.cache import lock
+from mcpagg_runtime.frozen.locking import lock
 from mcpagg_runtime.launch.variables import resolve
 
 TOKEN = "ghp_" + "a1B2c3D4" * 5

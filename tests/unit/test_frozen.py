@@ -10,11 +10,12 @@ import pytest
 from proxies import posix
 
 from mcpagg_runtime.frozen import local
-from mcpagg_runtime.frozen.cache import TreeCache, lock
+from mcpagg_runtime.frozen.cache import TreeCache
 from mcpagg_runtime.frozen.contents import difference, write_contents
 from mcpagg_runtime.frozen.coverage import is_within, refuse_uncovered, this_platform
 from mcpagg_runtime.frozen.docker import pinned
 from mcpagg_runtime.frozen.local import CannotBeFrozen, files_digest
+from mcpagg_runtime.frozen.locking import lock
 from mcpagg_runtime.frozen.npm import failure as npm_failure
 from mcpagg_runtime.frozen.npm import lock_of, manifest_of, npm_command
 from mcpagg_runtime.frozen.programs import Programs

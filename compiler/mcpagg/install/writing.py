@@ -21,7 +21,7 @@ from mcpagg.install.places import Scope
 from mcpagg.passes.emission.output import AGAIN, put, replace_file
 from mcpagg.problems import ConfigError, Problem
 from mcpagg.signals import ENDING, ending_later
-from mcpagg_runtime.frozen.cache import lock, lock_of
+from mcpagg_runtime.frozen.locking import lock, lock_of
 
 BACKUP = ".mcpagg-backup"
 LOCKED = ".mcpagg"

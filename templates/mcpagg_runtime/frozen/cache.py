@@ -7,37 +7,29 @@ that a running proxy may use. Nothing depends on the clock, which may jump.
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 import sys
 from contextlib import contextmanager, suppress
 from hashlib import sha256
-from time import sleep
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.frozen.contents import CONTENTS, write_contents
 from mcpagg_runtime.frozen.coverage import this_platform
 from mcpagg_runtime.frozen.folders import is_link, make, remove, rename, tried
+from mcpagg_runtime.frozen.locking import LOCK, AtWorkError, leave, lock
 from mcpagg_runtime.frozen.table import FrozenError
 from mcpagg_runtime.launch.platforms import WINDOWS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from mcpagg_runtime.frozen.table import NpmTree, PypiTree
 
-if sys.platform == "win32":
-    import msvcrt
-else:
-    import fcntl
-
 KEY_DIGITS = 32
 TEMPORARY = ".tmp-"
-LOCK = ".lock"
 MARK = "unfinished"
 """The file by which a temporary folder is known to be the one that was made."""
-LOCKED_POLL_SECONDS = 0.1
 WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -88,7 +80,7 @@ class TreeCache:
             raise self.unwritable(problem) from problem
         left = {_key(name) for name in os.listdir(self.folder)} - {""}
         for place in (os.path.join(self.folder, key) for key in left):
-            with suppress(_AtWorkError, OSError), lock(place, _leave) as held:
+            with suppress(AtWorkError, OSError), lock(place, leave) as held:
                 if held is not None:
                     self.remove_leftovers(place)
 
@@ -232,85 +224,3 @@ def _key(name: str) -> str:
     if name.startswith(TEMPORARY):
         return name[len(TEMPORARY) :].partition("-")[0]
     return name[: -len(LOCK)] if name.endswith(LOCK) else ""
-
-
-class _AtWorkError(Exception):
-    """Somebody has the lock."""
-
-
-def _leave() -> None:
-    """Wait for no lock.
-
-    Raises:
-        _AtWorkError: always.
-    """
-    raise _AtWorkError
-
-
-def lock_of(place: str) -> str:
-    """Return the path of the lock of a tree."""
-    return place + LOCK
-
-
-@contextmanager
-def lock(place: str, check: Callable[[], None]) -> Iterator[int | None]:
-    """Be the only one who installs this tree; yield what locks it, None where nothing can.
-
-    Who waits calls `check` meanwhile, which may raise. Programs that inherit the descriptor hold
-    the lock as long as they run, whatever becomes of this process: where it is free, nobody is at
-    it. It saves work; a tree is whole without it as well.
-    """
-    path = lock_of(place)
-    held = _acquire(path, check)
-    try:
-        yield held
-    finally:
-        if held is not None:
-            _release(path, held)
-
-
-def _acquire(path: str, check: Callable[[], None]) -> int | None:
-    while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        is_ours = False
-        try:
-            while not _try_lock(descriptor):
-                check()
-                sleep(LOCKED_POLL_SECONDS)
-            # Its last owner may have removed it, and somebody else have made another one.
-            is_ours = WINDOWS or os.path.samestat(os.stat(path), os.fstat(descriptor))
-        except FileNotFoundError:
-            continue
-        except OSError:  # files of this kind cannot be locked
-            return None
-        finally:
-            if not is_ours:
-                os.close(descriptor)
-        if is_ours:
-            return descriptor
-
-
-def _release(path: str, held: int) -> None:
-    # Windows removes no file that is open, and opens none that is being removed: there it stays.
-    with suppress(OSError):
-        if not WINDOWS and os.path.samestat(os.stat(path), os.fstat(held)):
-            os.remove(path)
-    os.close(held)
-
-
-def _try_lock(descriptor: int) -> bool:
-    """Return whether the lock is ours now.
-
-    Raises:
-        OSError: there are no locks for such files.
-    """
-    try:
-        if sys.platform == "win32":
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        else:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as problem:
-        if problem.errno in (errno.EACCES, errno.EAGAIN, errno.EDEADLK):
-            return False
-        raise
-    return True

@@ -8,13 +8,14 @@ from contextlib import contextmanager
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.frozen.cache import TreeCache, lock, lock_of
+from mcpagg_runtime.frozen.cache import TreeCache
 from mcpagg_runtime.frozen.contents import bytecode_in, difference
 from mcpagg_runtime.frozen.coverage import refuse_uncovered
 from mcpagg_runtime.frozen.docker import is_here, pinned, pull
 from mcpagg_runtime.frozen.environment import drop_foreign_code, put_first
 from mcpagg_runtime.frozen.folders import remove
 from mcpagg_runtime.frozen.local import PYTHON, files_digest, program_digest
+from mcpagg_runtime.frozen.locking import lock, lock_of
 from mcpagg_runtime.frozen.npm import install_modules, node_of_scripts, npm_command
 from mcpagg_runtime.frozen.programs import Programs
 from mcpagg_runtime.frozen.pypi import (
