@@ -52,9 +52,9 @@ def _spoilt_versions(server: str, before: Sequence[str], after: Sequence[str]) -
 
 
 def _start(rows: Sequence[str], *, is_whole: bool) -> str:
-    """Return what a head says of the start, less what the command tells.
+    """Return what a head says of the start, less what the command says.
 
-    The version, too, unless it `is_whole`: that is told with the packages.
+    The version, too, unless it `is_whole`: that is reported with the packages.
     """
     frozen = read_frozen(rows)
     if isinstance(frozen, NpmTree | PypiTree) and not is_whole:

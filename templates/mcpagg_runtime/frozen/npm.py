@@ -50,7 +50,7 @@ OPTIONS = (
 )
 _VERSION = re.compile(r"(\d+)\.\d+\.\d+")
 _OTHER_BYTES = re.compile(r"wanted (sha\d+-[\w+/=]+)")
-_TELLING = re.compile(r"npm (?:error|ERR!)(?: |$)(?!A complete log|Log files|    at )(.*)")
+_REASON = re.compile(r"npm (?:error|ERR!)(?: |$)(?!A complete log|Log files|    at )(.*)")
 _LINES = 4
 _FIRST_LINE_BYTES = 256
 
@@ -147,13 +147,13 @@ def _version(programs: Programs, program: str, folder: str) -> re.Match[str]:
     """Return the version of npm or Node: in group 1 the first number of it.
 
     Raises:
-        FrozenError: it does not tell.
+        FrozenError: it prints none.
     """
     status, output = programs.run([program, "--version"], folder)
     version = _VERSION.search(output)
     if status or version is None:
-        told = output.strip()[-200:]
-        raise FrozenError(f"{program} --version {status_text(status)}: {told}")
+        words = output.strip()[-200:]
+        raise FrozenError(f"{program} --version {status_text(status)}: {words}")
     return version
 
 
@@ -161,7 +161,7 @@ def node_of_scripts(programs: Programs, tree: NpmTree, folder: str) -> str:
     """Return which Node install scripts build a tree for: `node 20`; "" for one without them.
 
     Raises:
-        FrozenError: there is none, or it does not tell its version.
+        FrozenError: there is none, or its version is not known.
     """
     if not any("scripts" in package.marks for package in tree.packages):
         return ""
@@ -186,8 +186,8 @@ def failure(tree: NpmTree, output: str) -> str:
         wanted = [package for package in tree.packages if other[1] in package.integrity.split()]
         what = f"{wanted[0].name} {wanted[0].version}" if wanted else "a package"
         return f"{what} from the registry is not what was reviewed: its bytes are others"
-    told = [line.strip() for line in _TELLING.findall(output)]
-    return "npm: " + "; ".join(list(filter(None, told))[:_LINES]) if any(told) else ""
+    words = [line.strip() for line in _REASON.findall(output)]
+    return "npm: " + "; ".join(list(filter(None, words))[:_LINES]) if any(words) else ""
 
 
 def _is_there(package: NpmPackage, folder: str) -> bool:

@@ -88,9 +88,9 @@ class Prefetch:
             command = self._launches.rows[name].get("command", "")
             return Launch([command], dict(os.environ), None, {}, name=name)
 
-    def _said(self, tell: Callable[[Launch], str], name: str) -> str:
-        """Return what is told of a server, or why nothing can be."""
+    def _said(self, look: Callable[[Launch], str], name: str) -> str:
+        """Return what is known of a server, or why nothing is."""
         try:
-            return tell(self._launch(name))
+            return look(self._launch(name))
         except (FrozenError, OSError) as problem:
             return str(problem)

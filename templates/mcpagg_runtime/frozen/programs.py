@@ -34,18 +34,18 @@ class Programs:
         env: Mapping[str, str],
         folder: str,
         beside: str,
-        tell: Callable[[], None],
+        report: Callable[[], None],
     ) -> None:
         """`env` is that of the server, `folder` what relative paths of its PATH are meant from.
 
-        `beside` is the folder of the config's own command, "" if that is not known. `tell` is
+        `beside` is the folder of the config's own command, "" if that is not known. `report` is
         called now and then while they run.
         """
         self.env = of_installers(env, beside)
         self.held: Iterable[int] = ()
         """Descriptors that they keep open, and what is locked by them locked."""
         self._folder = folder
-        self._tell = tell
+        self._report = report
         self._told = monotonic()
         self._deadline = monotonic() + LIMIT_SECONDS
         self._group: Group | None = None
@@ -129,7 +129,7 @@ class Programs:
             raise FrozenError(f"it was not installed within {LIMIT_SECONDS:g} s{why}")
         if now > self._told + TOLD_SECONDS:
             self._told = now
-            self._tell()
+            self._report()
 
     def end(self) -> None:
         """End what runs, and let nothing start any more; waits for nothing."""

@@ -182,10 +182,10 @@ def _install_with_pip(programs: Programs, tree: PypiTree, folder: str) -> None:
     for step in steps:
         status, output = programs.run(step, folder)
         if status:
-            told = (
+            words = (
                 f"{' '.join(output.split())[-300:]} (where uv is installed, it does this instead)"
             )
-            raise FrozenError(failure("pip", output) or told)
+            raise FrozenError(failure("pip", output) or words)
     remove(os.path.join(folder, _PIP))
 
 
@@ -221,8 +221,8 @@ def failure(tool: str, output: str) -> str:
                 "no hash of it is in the file"
             )
     causes = (_UV_CAUSE if tool == "uv" else _PIP_CAUSE).findall(output)
-    told = [" ".join(cause.split()) for cause in causes if cause.strip()]
-    return f"{tool}: " + "; ".join(told[:_LINES]) if told else ""
+    words = [" ".join(cause.split()) for cause in causes if cause.strip()]
+    return f"{tool}: " + "; ".join(words[:_LINES]) if words else ""
 
 
 def scripts_folder(folder: str, environment: str = ENVIRONMENT) -> str:

@@ -64,10 +64,10 @@ class FrozenServers:
         """The installations under way."""
         self._is_ended = False
 
-    def prepare(self, launch: Launch, tell: Callable[[str], None]) -> None:
+    def prepare(self, launch: Launch, report: Callable[[str], None]) -> None:
         """Change a launch so that it starts what was frozen; that is installed first, if need be.
 
-        `tell` is given what is being installed, as soon as it is and now and then meanwhile. A
+        `report` is given what is being installed, as soon as it is and now and then meanwhile. A
         server that is not frozen stays as it is.
 
         Raises:
@@ -93,7 +93,7 @@ class FrozenServers:
             if frozen.language == PYTHON:
                 launch.env["PYTHONPYCACHEPREFIX"] = self._bytecode(digest, script)
             return
-        place = self.installed(frozen, launch, tell)
+        place = self.installed(frozen, launch, report)
         if isinstance(frozen, PypiTree):
             put_first(launch.env, scripts_folder(place))
             launch.argv = [*python_command(frozen, place), *own]
@@ -119,7 +119,7 @@ class FrozenServers:
         """Return whether what a server starts is installed, and how, for people; starts nothing.
 
         Raises:
-            FrozenError: it cannot be told, or is not to be trusted.
+            FrozenError: it is not known, or is not to be trusted.
         """
         frozen = read_frozen(self._table[launch.name])
         if not isinstance(frozen, (NpmTree, PypiTree)):
@@ -130,8 +130,8 @@ class FrozenServers:
     def damage(self, launch: Launch, *, deep: bool = False) -> str:
         """Return what of an installed tree is not as it was installed, "" for nothing.
 
-        `deep`: what files hold is read, and what Python has compiled of them is removed: nobody
-        can tell whether that is right, and it is compiled again.
+        `deep`: what files hold is read, and what Python has compiled of them is removed:
+        whether that is right is not known, and it is compiled again.
 
         Raises:
             FrozenError: it is not to be trusted.
@@ -152,7 +152,7 @@ class FrozenServers:
         remedy = f"remove {place}, and it is installed anew"
         return f"what is installed is not as it was: {found}; {remedy}" if found else ""
 
-    def fetch(self, launch: Launch, tell: Callable[[str], None]) -> str:
+    def fetch(self, launch: Launch, report: Callable[[str], None]) -> str:
         """Have all on this machine that a server starts; return that in a few words.
 
         Raises:
@@ -160,7 +160,7 @@ class FrozenServers:
         """
         frozen = read_frozen(self._table[launch.name])
         if isinstance(frozen, (NpmTree, PypiTree)):
-            self.installed(frozen, launch, tell)
+            self.installed(frozen, launch, report)
         elif isinstance(frozen, DockerImage):
             with self._at_work(self._programs(launch, lambda: None)) as programs:
                 pull(programs, frozen, launch.argv[0], self._folder)
@@ -201,7 +201,7 @@ class FrozenServers:
         """
         return self._cache().has(place) and (isinstance(tree, NpmTree) or is_usable(place))
 
-    def installed(self, tree: Tree, launch: Launch, tell: Callable[[str], None]) -> str:
+    def installed(self, tree: Tree, launch: Launch, report: Callable[[str], None]) -> str:
         """Return the folder of a tree, which is installed first if it is not.
 
         Raises:
@@ -213,8 +213,8 @@ class FrozenServers:
             return place
         refuse_uncovered(tree)
         what = f"is being installed: {described(tree)}"
-        tell(what)
-        with self._at_work(self._programs(launch, lambda: tell(what))) as programs:
+        report(what)
+        with self._at_work(self._programs(launch, lambda: report(what))) as programs:
             try:
                 cache.prepare()
                 waits = f": another process, which has locked {lock_of(place)}, is installing it"
@@ -231,10 +231,10 @@ class FrozenServers:
     def _cache(self) -> TreeCache:
         return TreeCache(self._environ)
 
-    def _programs(self, launch: Launch, tell: Callable[[], None]) -> Programs:
+    def _programs(self, launch: Launch, report: Callable[[], None]) -> Programs:
         command = launch.argv[0]
         beside = os.path.dirname(command) if os.path.isabs(command) else ""
-        return Programs(launch.env, launch.cwd or self._folder, beside, tell)
+        return Programs(launch.env, launch.cwd or self._folder, beside, report)
 
     @contextmanager
     def _at_work(self, programs: Programs) -> Iterator[Programs]:

@@ -124,12 +124,12 @@ class Inquiry:
         if self.installer is None:
             return
 
-        def tell(what: str) -> None:
+        def report(what: str) -> None:
             self.installing = what
 
         self.package = None  # no launcher is started
         try:
-            self.installer.prepare(self._launch, tell)
+            self.installer.prepare(self._launch, report)
         except (FrozenError, OSError) as problem:
             what = self._launch.redact(f"could not be started as it was frozen: {problem}")
             raise ServerFault(what) from None

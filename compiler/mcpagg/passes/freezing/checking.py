@@ -87,7 +87,7 @@ def _offered(job: Job, request: Request, launch: Launch, rows: Sequence[str]) ->
     """Return what is offered now in place of the rows of a server.
 
     Raises:
-        Unresolved, NotFreezable: that cannot be told.
+        Unresolved, NotFreezable: that cannot be found out.
     """
     before = read_frozen([*rows])
     fault: Exception | None = None

@@ -1,7 +1,7 @@
 """Resolves packages of an npm registry: the lock that npm makes, as the lines of a frozen server.
 
 Every flag is given, since a user's `.npmrc` may change any. No host of a registry is kept: where
-an archive lies is told by a rule, and a registry with another one is marked (`via-metadata`).
+an archive lies follows a rule, and a registry with another one is marked (`via-metadata`).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ PLATFORMS = (
     "win32-x64",
     "win32-arm64",
 )
-"""The platforms that are told of, in the words of Node."""
+"""The platforms that are reported where a tree lacks them, in the words of Node."""
 _MODULES = "node_modules/"
 _URL = re.compile(r"https?://")
 

@@ -30,7 +30,7 @@ _running: set[Group] = set()
 
 
 class Unresolved(Exception):
-    """Raised when a tool could not tell what to freeze; the text is its reason, on one line."""
+    """Raised when a tool could not say what to freeze; the text is its reason, on one line."""
 
 
 class Tool:

@@ -1,8 +1,8 @@
 """Wheels of Python: which of them are frozen, and which machines they cover.
 
 A package has wheels for each version of Python and each system, often dozens. Those for `VERSIONS`
-on `PLATFORMS` are frozen; what the tree does not cover is told. A source distribution is taken to
-cover all: whether it can be built on a machine is known there.
+on `PLATFORMS` are frozen; what the tree does not cover is reported. A source distribution is taken
+to cover all: whether it can be built on a machine is known there.
 """
 
 from __future__ import annotations
