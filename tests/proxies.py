@@ -42,14 +42,15 @@ def compiled(folder: Path, servers: Servers, *flags: str) -> Path:
 def swapped(folder: Path, before: dict[str, Any], after: dict[str, Any], *flags: str) -> Path:
     """Compile against a stub that is `before`, and let it be `after` when it runs.
 
-    The stub is the server "odd"; "good", an ordinary one, stands beside it.
+    The stub is the server "odd"; "good", an ordinary one, stands beside it. A list that differs
+    counts sooner than elsewhere, since neither completes its list after the handshake.
     """
     options = folder / "options.json"
     options.write_text(json.dumps(before))
     entry = {"command": STUB[0], "args": [*STUB[1:], f"@{options}"]}
     file = compiled(folder, {"odd": entry, "good": stub_entry()}, *flags)
     options.write_text(json.dumps(after))
-    return file
+    return lowered(file, SETTLE_SECONDS=0.1)
 
 
 def lowered(file: Path, **bounds: float) -> Path:
@@ -75,6 +76,9 @@ WINDOWS_PYTHON = os.environ.get("MCPAGG_WINDOWS_PYTHON", "")
 """The command that runs a Windows Python on this system; empty where there is none."""
 
 ON_WINDOWS = bool(WINDOWS_PYTHON) or sys.platform == "win32"
+
+SHORT_GRACES = {"STDIN_GRACE_SECONDS": 0.2, "SIGTERM_GRACE_SECONDS": 0.2}
+"""Bounds for `lowered`: how long a server that does not end by itself is waited for."""
 
 KILLED = "exited with status 9" if ON_WINDOWS else "was killed by SIGKILL"
 """What is said of a server that ends itself with signal 9."""

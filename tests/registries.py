@@ -310,6 +310,7 @@ class Registries:
             "UV_CACHE_DIR": str(own / "uv"),
             "UV_NO_CONFIG": "1",
             "UV_PYTHON_DOWNLOADS": "never",
+            "UV_HTTP_RETRIES": "0",
             "PIP_INDEX_URL": self.pypi.simple,
             "PIP_CONFIG_FILE": os.devnull,
             "PIP_CACHE_DIR": str(own / "pip"),

@@ -23,7 +23,9 @@ def test_the_demo_is_up_to_date() -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("npx") is None, reason="needs Node's npx")
-def test_the_reference_servers_are_up_to_date() -> None:
+def test_the_reference_servers_are_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
+    # One of them does not end with its input.
+    monkeypatch.setattr("mcpagg_runtime.processes.process.STDIN_GRACE_SECONDS", 0.2)
     assert main(["--check", "-o", str(GENERATED / "reference/server.py")]) == 0
 
 

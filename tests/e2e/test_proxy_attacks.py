@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proxies import compiled, lowered, posix, served, swapped
+from proxies import SHORT_GRACES, compiled, lowered, posix, served, swapped
 from wire import (
     STUB,
     TIMEOUT,
@@ -74,7 +74,7 @@ def test_a_live_tool_takes_no_other_tools_portable_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize("moment", ["after tools/call", "after notifications/initialized"])
 def test_a_child_that_closes_its_input_fails_its_calls(tmp_path: Path, moment: str) -> None:
     deaf = {"at": {moment: [{"close": 0}, {"hang": True}]}}
-    with served(swapped(tmp_path, {}, deaf)) as wire:
+    with served(lowered(swapped(tmp_path, {}, deaf), **SHORT_GRACES)) as wire:
         call(wire, "odd:echo")
         assert "error" in call(wire, "odd:echo")
         assert text(call(wire, "good:echo")) == "{}"
@@ -119,7 +119,8 @@ def test_last_words_are_fit_for_a_terminal_and_cut_without_baring_a_secret(
 
 def test_the_time_limit_of_a_call_counts_the_start_of_its_server(tmp_path: Path) -> None:
     never = {"at": {"start": [{"hang": True}]}}
-    with served(swapped(tmp_path, {}, never, "--timeout", "0.5")) as wire:
+    file = swapped(tmp_path, {}, never, "--timeout", "0.5")
+    with served(lowered(file, **SHORT_GRACES)) as wire:
         assert call(wire, "odd:echo")["error"]["code"] == -32001
 
 
@@ -207,7 +208,7 @@ def test_a_group_that_was_seen_gone_is_never_signalled_again(
 def test_many_calls_are_in_flight_while_one_server_stalls(tmp_path: Path) -> None:
     servers = {f"s{n}": stub_entry(tools=["echo", "sleep"]) for n in range(4)}
     with served(compiled(tmp_path, servers)) as wire:
-        stalled = [start_call(wire, "s0:sleep", seconds=2) for _ in range(20)]
+        stalled = [start_call(wire, "s0:sleep", seconds=0.5) for _ in range(20)]
         others = [start_call(wire, f"s{1 + n % 3}:echo", n=n) for n in range(60)]
         for number in others:
             assert "result" in wire.response(number)

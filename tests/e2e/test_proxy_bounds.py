@@ -170,7 +170,7 @@ def flooding(tmp_path: Path) -> Path:
     notes = {"notify": FLOOD, "params": {"fill": "x" * (MIB // 16)}, "times": 1024}
     odd = stub_entry(tools=["flood"], does={"flood": [notes]}, log=str(tmp_path / "log"))
     file = compiled(tmp_path, {"odd": odd})
-    return lowered(file, MAXIMUM_WAITING_BYTES=MIB, DRAIN_SECONDS=2)
+    return lowered(file, MAXIMUM_WAITING_BYTES=MIB, DRAIN_SECONDS=0.5)
 
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="asks Linux about pipes and memory")

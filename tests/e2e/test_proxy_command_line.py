@@ -31,10 +31,11 @@ def asked(file: Path, *arguments: str, **options: Any) -> tuple[int, str, str]:
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return an emitted file of two servers."""
-    return compiled(tmp_path, {"one": stub_entry(tools=["echo", TYPED]), "two": stub_entry()})
+    folder = tmp_path_factory.mktemp("command_line")
+    return compiled(folder, {"one": stub_entry(tools=["echo", TYPED]), "two": stub_entry()})
 
 
 def test_help_says_that_no_argument_serves_and_version_what_wrote_it(file: Path) -> None:
@@ -322,10 +323,11 @@ def test_compiling_says_who_needs_portable_names(
     ],
 )
 def test_a_table_that_was_broken_by_hand_is_named_with_what_to_do(
-    was: str, is_now: str, said: str, file: Path
+    was: str, is_now: str, said: str, file: Path, tmp_path: Path
 ) -> None:
     text = file.read_text("utf-8")
     assert was in text
+    file = tmp_path / "broken.py"
     file.write_text(text.replace(was, is_now, 1), "utf-8")
     ways = [(["--list"], b""), ([], b'{"jsonrpc": "2.0", "id": 1, "method": "x"}\n')]
     for words, given in ways[: 1 if "snapshot" in said else 2]:  # who serves does not look at it

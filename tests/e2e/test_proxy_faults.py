@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proxies import KILLED, compiled, running, served, swapped, write_config
+from proxies import KILLED, SHORT_GRACES, compiled, lowered, running, served, swapped, write_config
 from wire import STUB, call, initialize, start_call, stub_entry, text, tool_names, wait_until
 
 from mcpagg.command.cli import main
@@ -140,7 +140,7 @@ def test_a_call_has_no_time_limit_unless_configured(tmp_path: Path) -> None:
 
 def test_a_child_that_stops_reading_holds_up_nobody(tmp_path: Path) -> None:
     file = compiled(tmp_path, {"odd": stub_entry(tools=["stop_reading"]), "good": stub_entry()})
-    with served(file) as wire:
+    with served(lowered(file, DRAIN_SECONDS=0.1, **SHORT_GRACES)) as wire:
         call(wire, "odd:stop_reading")
         numbers = [start_call(wire, "odd:stop_reading", fill="x" * 100_000) for _ in range(5)]
         assert text(call(wire, "good:echo")) == "{}"

@@ -25,7 +25,7 @@ from mcp import Client
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
-from proxies import compiled, lowered, posix, swapped
+from proxies import SHORT_GRACES, compiled, lowered, posix, swapped
 from wire import TIMEOUT, Process, events, stub_entry
 
 pytestmark = posix("the proxy is a POSIX process here")
@@ -311,7 +311,7 @@ def test_mounted_without_a_lifespan_it_leaves_no_server_behind(tmp_path: Path, n
     log = tmp_path / "log"
     stubborn = {"sigterm": "ignore", "at": {"eof": [{"sleep": 3600}]}, "log": str(log)}
     file = swapped(tmp_path, {}, stubborn, "--serve", "stdio,http")
-    lowered(file, STDIN_GRACE_SECONDS=0.2, SIGTERM_GRACE_SECONDS=0.2)
+    lowered(file, **SHORT_GRACES)
     (tmp_path / "parent.py").write_text(PARENT, encoding="utf-8")
     with subprocess.Popen(
         [sys.executable, "parent.py"], cwd=tmp_path, stdout=subprocess.PIPE, text=True

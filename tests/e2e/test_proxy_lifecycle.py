@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proxies import KILLED, compiled, lowered, posix, running, served
+from proxies import KILLED, SHORT_GRACES, compiled, lowered, posix, running, served
 from wire import (
     STUB,
     TIMEOUT,
@@ -38,9 +38,6 @@ STUBBORN: dict[str, Any] = {
     "at": {"eof": [{"sleep": 3600}]},
     "tools": ["echo", "spawn", "sleep"],
 }
-
-SHORT_GRACES = {"STDIN_GRACE_SECONDS": 0.2, "SIGTERM_GRACE_SECONDS": 0.2}
-"""For how long the end of a process that does not end by itself is waited for."""
 
 
 def shell(entry: dict[str, Any]) -> dict[str, Any]:

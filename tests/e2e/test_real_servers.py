@@ -16,7 +16,7 @@ import mcp
 import pytest
 from compilations import compilation, tool
 from dialogues import Heard, Step, play
-from proxies import compiled, lowered, running, served
+from proxies import SHORT_GRACES, compiled, lowered, running, served
 from wire import Wire, call, initialize, tools
 
 from mcpagg.command.cli import main
@@ -90,7 +90,7 @@ def servers(folder: Path) -> dict[str, dict[str, Any]]:
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory, servers: dict[str, Any]) -> Path:
     file = compiled(tmp_path_factory.mktemp("real_proxy"), servers)
-    return lowered(file, STDIN_GRACE_SECONDS=0.1)  # some do not end with their input
+    return lowered(file, **SHORT_GRACES)  # some do not end with their input
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ def lazy(file: Path) -> Path:
     shutil.copy(file, other)
     config = str(file.with_name("mcp.json"))
     assert main([config, "-o", str(other), "--offline", "--start", "lazy", "--quiet"]) == 0
-    return lowered(other, STDIN_GRACE_SECONDS=0.1)
+    return lowered(other, **SHORT_GRACES)
 
 
 def calls(folder: Path) -> dict[str, list[tuple[str, dict[str, Any]]]]:
