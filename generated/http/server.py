@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py --name http --serve stdio,http
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:f598d200bf8db183653295930bd7ac04a38c0bbc0116c910be99b5123ff85723 (mcpagg 0.1.0; without frozen, launch.urls, remote, routing.composite, servers.masking, tool.prefetch)
+#   runtime:  sha256:99722df0358697866418044dcb1ca5472c9ffcd675e2d41ff4a51d8fa1a218d8 (mcpagg 0.1.0; without frozen, launch.urls, remote, routing.composite, servers.masking, tool.prefetch)
 
 import sys
 
@@ -312,6 +312,7 @@ import sys
 INTERRUPT = 2
 ENDING = (1, 2, 15) if sys.platform != "win32" else (2, 15, 21)
 HEAD_START_SECONDS = 0.02
+HEAD_STARTS = 16
 LOG_DIRECTORY = "MCP_PROXY_LOG_DIRECTORY_PATH"
 ABOVE = "MCPAGG_ABOVE"
 LOG_LEVEL = "MCP_PROXY_LOG_LEVEL"
@@ -364,13 +365,14 @@ class StaticAnswers:
         self.children = {self.face: children[self.face]} if self.face else children
         self.own = None
         if self.face:
-            from _mcpagg_f598d200.plan.own import OwnWords
+            from _mcpagg_99722df0.plan.own import OwnWords
 
             self.own = OwnWords(tables["snapshot"][self.face]["server"])
         self.options, _ = scan(tables["options"], 0)
         self.lists, _ = scan(tables["lists"], 0)
         self.spelling = spelling_for(self.options["names"], None)
         self.capable = False
+        self.head_starts = 0
 
     def can_serve(self):
         needs = [name for facts in self.children.values() for name in facts.get("needs", ())]
@@ -391,9 +393,12 @@ class StaticAnswers:
 
     def _more(self, line):
         handover = self.handover
-        wants_servers = handover.initialized and self.options["start"] == "eager"
-        if len(line) > LONG or (wants_servers and not has_input(HEAD_START_SECONDS)):
+        if len(line) > LONG:
             return None
+        if handover.initialized and self.options["start"] == "eager":
+            self.head_starts += 1
+            if self.head_starts > HEAD_STARTS or not has_input(HEAD_START_SECONDS):
+                return None
         data = read(0, LONG)
         handover.unprocessed += data
         handover.at_end = not data
@@ -447,7 +452,7 @@ class StaticAnswers:
     def _initialize_result(self, asked):
         tables, own = self.tables, self.own
         if own is not None:
-            from _mcpagg_f598d200.plan.own import newest_version
+            from _mcpagg_99722df0.plan.own import newest_version
 
             version = negotiated_version(asked, *map(newest_version, self.children.values()))
             return initialize_result(version, own.capabilities, own.info, own.instructions)
@@ -476,7 +481,7 @@ class StaticAnswers:
         face = self.face
         if not face:
             return routes
-        from _mcpagg_f598d200.plan.own import own_rows
+        from _mcpagg_99722df0.plan.own import own_rows
 
         apart = scan(self.tables.get("own_uris", "{}"), 0)[0].get(face, {})
         rows = routes.get(face, {})
@@ -494,7 +499,7 @@ def exit_on_signal(number):
 
 def face_asked(words, tables):
     if words and words[-1].startswith("sha256:"):
-        from _mcpagg_f598d200.plan.digest import data_digest, is_digest
+        from _mcpagg_99722df0.plan.digest import data_digest, is_digest
 
         if not is_digest(words[-1]) or not data_digest(tables).startswith(words[-1]):
             return None
@@ -520,7 +525,7 @@ def main(tables, file):
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_f598d200.stdio.running import run
+    from _mcpagg_99722df0.stdio.running import run
 
     run(tables, file, handover)
 
@@ -593,8 +598,8 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_f598d200.plan.plan import Plan
-    from _mcpagg_f598d200.tool.aggregator import aggregator_of
+    from _mcpagg_99722df0.plan.plan import Plan
+    from _mcpagg_99722df0.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -11194,7 +11199,7 @@ from ..processes.polling import (
 )
 from ..processes.threads import SIGNAL_SECONDS
 from ..processes.writer import Writer
-from ..start.handover import ENDING, HEAD_START_SECONDS
+from ..start.handover import ENDING, HEAD_START_SECONDS, HEAD_STARTS
 from ..stdio.standard import print_error
 DRAIN_SECONDS = 5.0
 FLUSH_SECONDS = 1.0
@@ -11256,12 +11261,15 @@ class Stdio:
  def _read(self, unread):
   lines = Lines(self._refuse)
   self._receive(lines.feed(unread))
+  head_starts = 0
   while True:
    self.waiting = True
    if self.stopped or self.writer.broken:
     raise Stopped
    wakes = self.engine is None and self._wants_servers()
-   has_input = not wakes or self.input.ready(HEAD_START_SECONDS)
+   head_starts += wakes
+   is_late = head_starts > HEAD_STARTS
+   has_input = not wakes or (not is_late and self.input.ready(HEAD_START_SECONDS))
    data = self.input.read() if has_input else None
    self.waiting = False
    if data is None:
@@ -12599,7 +12607,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_f598d200", RUNTIME, globals())
+embed("_mcpagg_99722df0", RUNTIME, globals())
 
 PLAN = {
     "name": "http",
@@ -12617,7 +12625,7 @@ PLAN = {
 
 async def app(scope, receive, send):
     """The ASGI application, for `uvicorn server:app` and its like."""
-    from _mcpagg_f598d200.http.app import serve_asgi
+    from _mcpagg_99722df0.http.app import serve_asgi
 
     await serve_asgi(PLAN, __file__, scope, receive, send)
 

@@ -14,11 +14,13 @@ from proxies import compiled, delayed, posix, running, served
 from wire import (
     Wire,
     call,
+    enveloped,
     initialize,
     start_call,
     stub_entry,
     text,
     tool_names,
+    wait_until,
 )
 
 from mcpagg_runtime.start.handover import LOG_DIRECTORY
@@ -198,3 +200,17 @@ def test_a_signal_while_the_rest_is_compiled_ends_the_proxy(tmp_path: Path, modu
         start_call(wire, "one:echo")
         assert wire.wait() == 0
         assert wire.family() == set()
+
+
+@pytest.mark.parametrize("is_modern", [False, True])
+def test_a_client_that_never_stops_asking_keeps_no_server_from_starting(
+    tmp_path: Path, is_modern: bool
+) -> None:
+    log = tmp_path / "log"
+    file = compiled(tmp_path, {"one": stub_entry(log=str(log))})
+    log.unlink()
+    with running(file) as wire:
+        if not is_modern:
+            initialize(wire)
+        params = enveloped() if is_modern else None
+        wait_until(lambda: wire.request("tools/list", params)["result"] and log.exists())

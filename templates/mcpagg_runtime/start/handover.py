@@ -11,6 +11,8 @@ ENDING = (1, 2, 15) if sys.platform != "win32" else (2, 15, 21)
 # After the handshake a client asks for its lists. Starting children takes the processor, so that
 # comes this much later.
 HEAD_START_SECONDS = 0.02
+# A client that never stops asking must not keep them from starting: so often they wait for it.
+HEAD_STARTS = 16
 # Where it is set, the states of the servers are logged in a file there, as with --log.
 LOG_DIRECTORY = "MCP_PROXY_LOG_DIRECTORY_PATH"
 # Set for every server that is started: the servers above it, see `nesting`.

@@ -26,6 +26,7 @@ from mcpagg_runtime.start.handover import (
     ABOVE,
     ENDING,
     HEAD_START_SECONDS,
+    HEAD_STARTS,
     INTERRUPT,
     Handover,
 )
@@ -90,6 +91,8 @@ class StaticAnswers:
         self.lists, _ = scan(tables["lists"], 0)
         self.spelling = spelling_for(self.options["names"], None)
         self.capable = False
+        self.head_starts = 0
+        """How often servers that are to be started have waited for the client."""
 
     def can_serve(self) -> bool:
         """Whether all variables that servers need are set, and no server has started us."""
@@ -113,9 +116,12 @@ class StaticAnswers:
     def _more(self, line: bytes) -> bytes | None:
         """Read on behind an incomplete line; return b"", or None if `run` is to read on."""
         handover = self.handover
-        wants_servers = handover.initialized and self.options["start"] == "eager"
-        if len(line) > LONG or (wants_servers and not has_input(HEAD_START_SECONDS)):
+        if len(line) > LONG:
             return None
+        if handover.initialized and self.options["start"] == "eager":
+            self.head_starts += 1
+            if self.head_starts > HEAD_STARTS or not has_input(HEAD_START_SECONDS):
+                return None
         data = read(0, LONG)
         handover.unprocessed += data
         handover.at_end = not data

@@ -35,7 +35,7 @@ from mcpagg_runtime.processes.polling import (
 )
 from mcpagg_runtime.processes.threads import SIGNAL_SECONDS
 from mcpagg_runtime.processes.writer import Writer
-from mcpagg_runtime.start.handover import ENDING, HEAD_START_SECONDS
+from mcpagg_runtime.start.handover import ENDING, HEAD_START_SECONDS, HEAD_STARTS
 from mcpagg_runtime.stdio.standard import print_error
 
 if TYPE_CHECKING:
@@ -123,13 +123,16 @@ class Stdio:
     def _read(self, unread: bytes) -> None:
         lines = Lines(self._refuse)
         self._receive(lines.feed(unread))
+        head_starts = 0
         while True:
             # A signal handler raises only here, where nothing is half done.
             self.waiting = True
             if self.stopped or self.writer.broken:
                 raise Stopped
             wakes = self.engine is None and self._wants_servers()
-            has_input = not wakes or self.input.ready(HEAD_START_SECONDS)
+            head_starts += wakes
+            is_late = head_starts > HEAD_STARTS
+            has_input = not wakes or (not is_late and self.input.ready(HEAD_START_SECONDS))
             data = self.input.read() if has_input else None
             self.waiting = False
             if data is None:
