@@ -139,7 +139,10 @@ def _rendered(
     about: Mapping[str, str],
     **header: str | bool,
 ) -> str:
-    """Return the text of a file: the template, laid out by black, and then what it frames."""
+    """Return the text of a file: the template, laid out by black, and then what it frames.
+
+    The code of `start` is laid out by itself, since it is the same in every file.
+    """
     framed: list[str] = []
     frame = _template().render(
         compiler=__version__,
@@ -151,7 +154,7 @@ def _rendered(
             if (text := texts.get(table.name)) is not None
         },
         about={key: literal(value) for key, value in about.items()},
-        code=_Code(runtime.code),
+        code=_laid_out(runtime.code).rstrip(),
         runtime=runtime.texts,
         framed=framed,
         **header,
@@ -166,17 +169,9 @@ def _literals(lists: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str
     }
 
 
-class _Code(str):
-    """Python text of ours, which is laid out with the template."""
-
-    __slots__ = ()
-
-
 @jinja2.pass_context
 def _mark(context: Context, value: str) -> str:
     """Keep a text that the template frames, and return what stands for it until it is laid out."""
-    if isinstance(value, _Code):
-        return value
     framed: list[str] = context["framed"]
     framed.append(value)
     return f"framed_{len(framed) - 1}_"
