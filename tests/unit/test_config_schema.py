@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from configs import ENTRY, read, refusal
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from mcpagg.command.cli import main
+
+if TYPE_CHECKING:
+    from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 GENERATED = Path(__file__).parents[2] / "generated"
 OWN = {
@@ -26,6 +28,9 @@ COORDINATOR = {
 
 @pytest.fixture
 def schema(capsys: pytest.CaptureFixture[str]) -> Draft202012Validator:
+    # Importing it takes a second, which only those who run these tests are to pay.
+    from jsonschema import Draft202012Validator
+
     with pytest.raises(SystemExit) as done:
         main(["--schema"])
     assert done.value.code == 0
