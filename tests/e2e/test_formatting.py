@@ -26,9 +26,8 @@ def test_the_oldest_black_of_the_range_leaves_it_as_it_is(tmp_path: Path) -> Non
     folder = tmp_path / "emitted"
     folder.mkdir()
     for case in cases():
-        for serve in ("stdio", "stdio,http"):
-            text = emitted(case, serve=serve).replace("# fmt: off\n", "", 1)
-            (folder / f"{case.name} {serve}.py").write_text(text, encoding="utf-8", newline="\n")
+        text = emitted(case).replace("# fmt: off\n", "", 1)
+        (folder / f"{case.name}.py").write_text(text, encoding="utf-8", newline="\n")
     done = subprocess.run(
         [sys.executable, "-m", "black", "--check", "--diff", "--line-length", "100", str(folder)],
         env={"PYTHONPATH": str(tmp_path / "black")},
