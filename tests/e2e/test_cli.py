@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proxies import compiled, served, swapped, write_config
+from proxies import compiled, lowered, served, swapped, write_config
 from wire import STUB, call, modern_entry, stub_entry, text
 
 from mcpagg.command.cli import main
@@ -108,6 +108,7 @@ def test_order_is_not_content(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         return main(["--check", "-o", str(file)]), capsys.readouterr().out
 
     file = swapped(tmp_path, listed(1), listed(-1))
+    lowered(file, SETTLE_SECONDS=0.5)  # as it was written
     before = file.read_bytes()
     assert checked() == (0, "")
     proxy = [sys.executable, str(file), "--check"]
@@ -345,7 +346,7 @@ def test_a_proxy_tells_whether_it_still_holds(tmp_path: Path) -> None:
         "other": {"command": STUB[0], "args": [*STUB[1:], f"@{options}"]},
         "dead": stub_entry(at={"start": [{"exit": 3, "if_file": str(tmp_path / "now")}]}),
     }
-    file = compiled(tmp_path, servers)
+    file = lowered(compiled(tmp_path, servers), SETTLE_SECONDS=0.1)
     options.write_text(json.dumps({"tools": ["a", "c"]}))
     (tmp_path / "now").touch()
     command = [sys.executable, str(file), "--check"]
