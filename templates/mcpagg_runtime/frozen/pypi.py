@@ -54,6 +54,10 @@ _UV_CAUSE = re.compile(
     re.MULTILINE,
 )
 _PIP_CAUSE = re.compile(r"^ERROR: (.*)$", re.MULTILINE)
+# The package is the last one that pip has begun with.
+_PIP_BUILD = re.compile(
+    r".*^Collecting (\S+).*?^ *\u00d7 ([^\n]*) did not run successfully", re.DOTALL | re.MULTILINE
+)
 _LINES = 4
 # The current folder is no place to find modules in, though Python looks there for those of `-c`.
 _PATHS = "sys.path[:] = [path for path in sys.path if path]"
@@ -218,6 +222,9 @@ def failure(tool: str, output: str) -> str:
                 f"{other[1]} {other[2]} from the index is not what was reviewed: "
                 "no hash of it is in the file"
             )
+    build = _PIP_BUILD.search(output)
+    if build:
+        return f"pip: {build[1]} could not be built: {build[2]} failed"
     causes = (_UV_CAUSE if tool == "uv" else _PIP_CAUSE).findall(output)
     told = [" ".join(cause.split()) for cause in causes if cause.strip()]
     return f"{tool}: " + "; ".join(told[:_LINES]) if told else ""
