@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:6daf70b39a888dd7a16f4bd28c21be5c5136a922ee41e75361aca6ebe6f16f4e (mcpagg 0.1.0; without frozen, http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking, tool.prefetch)
+#   runtime:  sha256:9f6b28c4622317e0932154693f052f1233a7a0cb23a4740f4d839cb0f90b7d86 (mcpagg 0.1.0; without frozen, http, launch.urls, messages.param_headers, remote, routing.composite, servers.masking, tool.prefetch)
 
 import sys
 
@@ -408,7 +408,7 @@ class StaticAnswers:
         self.children = {self.face: children[self.face]} if self.face else children
         self.own = None
         if self.face:
-            from _mcpagg_6daf70b3.plan.own import OwnWords
+            from _mcpagg_9f6b28c4.plan.own import OwnWords
 
             self.own = OwnWords(tables["snapshot"][self.face]["server"])
         self.options, _ = scan(tables["options"], 0)
@@ -491,7 +491,7 @@ class StaticAnswers:
     def _initialize_result(self, asked):
         tables, own = self.tables, self.own
         if own is not None:
-            from _mcpagg_6daf70b3.plan.own import newest_version
+            from _mcpagg_9f6b28c4.plan.own import newest_version
 
             version = negotiated_version(asked, *map(newest_version, self.children.values()))
             return initialize_result(version, own.capabilities, own.info, own.instructions)
@@ -520,7 +520,7 @@ class StaticAnswers:
         face = self.face
         if not face:
             return routes
-        from _mcpagg_6daf70b3.plan.own import own_rows
+        from _mcpagg_9f6b28c4.plan.own import own_rows
 
         apart = scan(self.tables.get("own_uris", "{}"), 0)[0].get(face, {})
         rows = routes.get(face, {})
@@ -538,7 +538,7 @@ def exit_on_signal(number):
 
 def face_asked(words, tables):
     if words and words[-1].startswith("sha256:"):
-        from _mcpagg_6daf70b3.plan.digest import data_digest, is_digest
+        from _mcpagg_9f6b28c4.plan.digest import data_digest, is_digest
 
         if not is_digest(words[-1]) or not data_digest(tables).startswith(words[-1]):
             return None
@@ -564,7 +564,7 @@ def main(tables, file):
             pass
         if handover.at_end and not handover.unprocessed:
             _exit(0)
-    from _mcpagg_6daf70b3.stdio.running import run
+    from _mcpagg_9f6b28c4.stdio.running import run
 
     run(tables, file, handover)
 
@@ -637,8 +637,8 @@ def pipe_has_input(seconds):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_6daf70b3.plan.plan import Plan
-    from _mcpagg_6daf70b3.tool.aggregator import aggregator_of
+    from _mcpagg_9f6b28c4.plan.plan import Plan
+    from _mcpagg_9f6b28c4.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -11038,7 +11038,7 @@ def _given_up(problem):
  return UNWRITABLE
 """,
 }
-embed("_mcpagg_6daf70b3", RUNTIME, globals())
+embed("_mcpagg_9f6b28c4", RUNTIME, globals())
 
 PLAN = {
     "name": "mcp",

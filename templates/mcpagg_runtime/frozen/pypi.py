@@ -13,6 +13,7 @@ import re
 import shutil
 import sys
 from glob import escape, glob
+from sysconfig import get_config_var
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.frozen.coverage import is_within
@@ -158,7 +159,8 @@ def _install_with_uv(programs: Programs, uv: str, tree: PypiTree, folder: str) -
         floor = ".".join(map(str, OLDEST_UV))
         found = version[0] if version else output.strip()[-200:]
         raise FrozenError(f"uv {floor} or newer is needed to install it, and {uv} is {found}")
-    made = [uv, "venv", "--relocatable", "--no-project", "--python", tree.python, ENVIRONMENT]
+    python = _own_python(tree) or tree.python  # which uv looks for on the PATH, and may fetch
+    made = [uv, "venv", "--relocatable", "--no-project", "--python", python, ENVIRONMENT]
     status, output = programs.run(made, folder)
     if status:
         raise FrozenError(failure("uv", output) or f"uv venv exited with status {status}")
@@ -191,14 +193,20 @@ def _install_with_pip(programs: Programs, tree: PypiTree, folder: str) -> None:
     shutil.rmtree(os.path.join(folder, _PIP))
 
 
+def _own_python(tree: PypiTree) -> str:
+    """Return the Python that runs this, if the lines are for such a one; "" otherwise."""
+    is_usual = sys.implementation.name == "cpython" and not get_config_var("Py_GIL_DISABLED")
+    return sys.executable if is_usual and is_within(sys.version_info[:3], tree.python) else ""
+
+
 def _interpreter(programs: Programs, tree: PypiTree, folder: str) -> str:
     """Return a Python of one of the versions that the lines cover.
 
     Raises:
         FrozenError: there is none.
     """
-    if sys.executable and is_within(sys.version_info[:3], tree.python):
-        return sys.executable
+    if own := _own_python(tree):
+        return own
     numbered = [f"python3.{minor}" for minor in range(NEWEST_MINOR, OLDEST_MINOR, -1)]
     for name in ("python3", *numbered, "python"):
         found = programs.find(name)
