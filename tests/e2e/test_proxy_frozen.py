@@ -495,6 +495,19 @@ def test_a_platform_that_is_not_covered_is_named_before_anything_is_installed(
     assert both.pypi.requests == []
 
 
+def test_an_environment_has_the_python_of_the_proxy_if_the_lines_cover_that(
+    tmp_path: Path, both: Registries
+) -> None:
+    """So uv looks for none, which takes time, and there need not be one on the PATH."""
+    env = both.environment()
+    program(tmp_path / "uv-alone/uv", f'exec {which("uv", env)} "$@"')
+    alone = {**env, "PATH": str(tmp_path / "uv-alone")}
+    assert said(toy(tmp_path, both, "pypi"), alone) == f"{GOOD} own"
+    tree = both.pypi_tree(1)
+    tree.python = ">=3.99"
+    assert "uv: No interpreter found for Python >=3.99" in refused(tmp_path, alone, tree)
+
+
 @pytest.mark.slow
 def test_without_uv_pip_installs_the_same(tmp_path: Path, both: Registries) -> None:
     file, env = toy(tmp_path, both, "pypi"), both.environment()

@@ -312,6 +312,14 @@ def test_the_words_of_uv_and_pip_about_other_bytes_name_the_package() -> None:
     for tool, output in (("uv", uv), ("pip", pip)):
         assert "dep 1.0 from the index is not what was reviewed" in pypi_failure(tool, output)
     assert pypi_failure("pip", "ERROR: No matching\n") == "pip: No matching"
+    build = (
+        "Collecting first==1\n  Using cached\nCollecting dep==1.0 (from -r requirements.txt)\n"
+        "  error: subprocess-exited-with-error\n\n"
+        "  \u00d7 Preparing metadata did not run successfully.\n  \u2502 exit code: 1\n\n"
+        "\u00d7 Preparing metadata did not run successfully.\n"
+    )
+    told = pypi_failure("pip", build)
+    assert told == "pip: dep==1.0 could not be built: Preparing metadata failed"
     assert pypi_failure("uv", "error: no\n  Caused by: net\n") == "uv: no; net"
 
 

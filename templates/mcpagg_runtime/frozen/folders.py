@@ -14,16 +14,13 @@ import stat
 from time import sleep
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.launch.platforms import WINDOWS
+from mcpagg_runtime.launch.platforms import FOR_THIS_USER, WINDOWS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 # How often Windows is asked again; elsewhere, what cannot be done stays so.
 TRIES, PAUSE_SECONDS = (20, 0.25) if WINDOWS else (1, 0.0)
-# There, 0o700 gives a folder to its owner alone, and who owns that of an elevated process is not
-# the user, who would be locked out of it later.
-FOR_THIS_USER = 0o777 if WINDOWS else 0o700
 EXTENDED = "\\\\?\\"
 LINK_TAG = 0x20000000
 """In the tag of what stands for another place: links, and junctions, of which Python says less."""

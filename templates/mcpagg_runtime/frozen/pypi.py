@@ -12,6 +12,7 @@ import os
 import re
 import sys
 from glob import escape, glob
+from sysconfig import get_config_var
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.frozen.coverage import is_within
@@ -56,6 +57,10 @@ _UV_CAUSE = re.compile(
 )
 """The name of a Python, and of the folder below `lib` in which it finds packages."""
 _PIP_CAUSE = re.compile(r"^ERROR: (.*)$", re.MULTILINE)
+# The package is the last one that pip has begun with.
+_PIP_BUILD = re.compile(
+    r".*^Collecting (\S+).*?^ *\u00d7 ([^\n]*) did not run successfully", re.DOTALL | re.MULTILINE
+)
 _LINES = 4
 # The current folder is no place to find modules in, though Python looks there for those of `-c`.
 _PATHS = "sys.path[:] = [path for path in sys.path if path]"
@@ -156,7 +161,8 @@ def _install_with_uv(programs: Programs, uv: str, tree: PypiTree, folder: str) -
         floor = ".".join(map(str, OLDEST_UV))
         found = version[0] if version else output.strip()[-200:]
         raise FrozenError(f"uv {floor} or newer is needed to install it, and {uv} is {found}")
-    made = [uv, "venv", "--relocatable", "--no-project", "--python", tree.python, ENVIRONMENT]
+    python = _own_python(tree) or tree.python  # which uv looks for on the PATH, and may fetch
+    made = [uv, "venv", "--relocatable", "--no-project", "--python", python, ENVIRONMENT]
     status, output = programs.run(made, folder)
     if status:
         raise FrozenError(failure("uv", output) or f"uv venv {status_text(status)}")
@@ -189,14 +195,20 @@ def _install_with_pip(programs: Programs, tree: PypiTree, folder: str) -> None:
     remove(os.path.join(folder, _PIP))
 
 
+def _own_python(tree: PypiTree) -> str:
+    """Return the Python that runs this, if the lines are for such a one; "" otherwise."""
+    is_usual = sys.implementation.name == "cpython" and not get_config_var("Py_GIL_DISABLED")
+    return sys.executable if is_usual and is_within(sys.version_info[:3], tree.python) else ""
+
+
 def _interpreter(programs: Programs, tree: PypiTree, folder: str) -> str:
     """Return a Python of one of the versions that the lines cover.
 
     Raises:
         FrozenError: there is none.
     """
-    if sys.executable and is_within(sys.version_info[:3], tree.python):
-        return sys.executable
+    if own := _own_python(tree):
+        return own
     numbered = [f"python3.{minor}" for minor in range(NEWEST_MINOR, OLDEST_MINOR, -1)]
     for name in ("python3", *numbered, "python"):
         found = programs.find(name)
@@ -220,6 +232,9 @@ def failure(tool: str, output: str) -> str:
                 f"{other[1]} {other[2]} from the index is not what was reviewed: "
                 "no hash of it is in the file"
             )
+    build = _PIP_BUILD.search(output)
+    if build:
+        return f"pip: {build[1]} could not be built: {build[2]} failed"
     causes = (_UV_CAUSE if tool == "uv" else _PIP_CAUSE).findall(output)
     words = [" ".join(cause.split()) for cause in causes if cause.strip()]
     return f"{tool}: " + "; ".join(words[:_LINES]) if words else ""

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 WINDOWS = sys.platform == "win32"
+# On Windows, 0o700 gives a folder to its owner alone, and who owns that of an elevated process is
+# not the user, who would be locked out of it later.
+FOR_THIS_USER = 0o777 if WINDOWS else 0o700
 
 
 def variable_key(name: str) -> str:

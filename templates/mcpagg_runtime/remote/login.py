@@ -22,7 +22,7 @@ from time import time
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
-from mcpagg_runtime.launch.platforms import WINDOWS
+from mcpagg_runtime.launch.platforms import FOR_THIS_USER, WINDOWS
 from mcpagg_runtime.plan.uri_templates import percent_encoded
 from mcpagg_runtime.remote.connections import PORTS, basic, is_this_machine
 from mcpagg_runtime.remote.faults import FORBIDDEN, UNAUTHORIZED, NotSent, RemoteFault
@@ -246,7 +246,7 @@ class Login:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Keep other threads and processes from refreshing at the same time."""
-        os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
+        os.makedirs(os.path.dirname(self.path), mode=FOR_THIS_USER, exist_ok=True)
         lock = os.open(f"{self.path[: -len('.json')]}.lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             _hold_lock(lock)

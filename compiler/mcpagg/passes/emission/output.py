@@ -12,7 +12,7 @@ from typing import NamedTuple
 from mcpagg.passes.emission.readback import cut
 from mcpagg.problems import ConfigError, Problem
 from mcpagg.signals import ENDING, ending_later
-from mcpagg_runtime.frozen.folders import FOR_THIS_USER
+from mcpagg_runtime.launch.platforms import FOR_THIS_USER
 
 EXECUTABLE = 0o777  # less what the umask takes, as is READABLE
 AGAIN = "run the same command again"
