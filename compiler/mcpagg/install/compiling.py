@@ -30,8 +30,8 @@ from mcpagg.problems import (
     name_list,
 )
 from mcpagg.spec import ProxySpec
-from mcpagg_runtime.launch.platforms import FOR_THIS_USER
 from mcpagg_runtime.launch.launch import COMMON_VARIABLES
+from mcpagg_runtime.launch.platforms import FOR_THIS_USER
 from mcpagg_runtime.remote.login import ENDED_LOGIN, EXPIRED_LOGIN, NO_LOGIN
 
 _SHOWN = 40
