@@ -283,8 +283,9 @@ def test_lazy_children_start_at_the_first_call(tmp_path: Path) -> None:
 
 def test_a_stray_print_never_reaches_the_wire(tmp_path: Path) -> None:
     file = compiled(tmp_path, {"one": stub_entry()})
-    source = file.read_text().replace("    main(PLAN, __file__)\n", STRAY)
-    file.write_text(source)
+    source = file.read_text()
+    assert MAIN in source
+    file.write_text(source.replace(MAIN, STRAY))
     with running(file) as wire:
         initialize(wire)
         assert text(call(wire, "one:echo")) == "{}"
@@ -292,13 +293,16 @@ def test_a_stray_print_never_reaches_the_wire(tmp_path: Path) -> None:
         assert wire.messages() == []
 
 
+MAIN = "    main(PLAN, __file__, embed_runtime)\n"
 STRAY = f"""
     import os
+
+    embed_runtime()
     from {package_name()}.stdio.stdio import Stdio
 
     Stdio.really_run = Stdio.run
     Stdio.run = lambda self, opening: (os.write(1, b"stray\\n"), self.really_run(opening))
-    main(PLAN, __file__)
+    main(PLAN, __file__, lambda: None)
 """
 
 
