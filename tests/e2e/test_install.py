@@ -28,7 +28,7 @@ from mcpagg.command.cli import main
 from mcpagg.install import writing
 from mcpagg.install.editing import Config
 from mcpagg.install.installing import Installation, plans_of, prepare, write_all
-from mcpagg.install.places import find_scopes
+from mcpagg.install.places import backup_for, find_scopes
 from mcpagg.install.running import writer_of
 from mcpagg.job import SILENT
 from mcpagg.passes.config import read_config
@@ -171,6 +171,11 @@ def uninstalls(client: str, *words: str) -> int:
     return main(["--from", client, "--uninstall", "--yes", *words])
 
 
+def backup_of(config: Path) -> Path:
+    scope = find_scopes("", str(config), Path.home(), os.environ, sys.platform, Path.cwd())[0]
+    return backup_for(scope, os.environ, sys.platform)
+
+
 def servers_of(config: Path) -> dict[str, ServerSpec]:
     spec, _ = read_config(
         config.read_bytes(), source=str(config), folder=config.parent, allow_secrets=True
@@ -247,7 +252,7 @@ def test_each_entry_is_the_server_that_it_was_and_the_file_is_put_back_byte_for_
             for path in home.rglob("*")
             if path.is_file() and secret.encode() in path.read_bytes()
         ]
-        assert sorted(kept) == [config, config.with_name(config.name + writing.BACKUP)]
+        assert {*kept} == {config, backup_of(config)}
     assert stat.S_IMODE(config.stat().st_mode) == 0o640
 
     assert uninstalls(client) == 0
@@ -434,7 +439,7 @@ def test_a_face_of_which_nothing_is_left_is_named_with_what_may_have_it(
     assert "source.json: cannot be read" in capsys.readouterr().err
     assert uninstalls("claude-desktop") == 0
     said = "a: stays a face: what it was before is not recorded; "
-    assert f"{said}{config}{writing.BACKUP} may have it" in capsys.readouterr().out
+    assert f"{said}{backup_of(config)} may have it" in capsys.readouterr().out
 
 
 def test_a_secret_that_has_changed_since_is_put_back_as_it_is_now(home: Path) -> None:
@@ -687,7 +692,7 @@ def test_wherever_an_installation_is_cut_off_the_next_one_completes_it(
         "claude_desktop_config_servers.py",
         "claude_desktop_config_servers.source.json",
         "claude_desktop_config_servers.installed.json",
-        config.name + writing.BACKUP,
+        backup_of(config).name,
         config.name,
     ]
     assert config.read_bytes() == whole
@@ -702,8 +707,8 @@ def test_where_the_config_cannot_be_written_the_file_is_as_it_was(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = desktop(home, a=stub_entry(tools=["one"]), b=stub_entry(tools=["two"]))
-    backup = writing.backup_of(find_scopes("", str(config), home, {}, sys.platform, home)[0])
-    backup.mkdir()
+    backup = backup_of(config)
+    backup.mkdir(parents=True)
     before = config.read_bytes()
     assert installs("claude-desktop", "--only", "a") == 2
     assert f"{backup}: cannot be written" in capsys.readouterr().err
@@ -841,6 +846,26 @@ def test_the_config_of_a_repository_has_paths_that_fit_everybody(
     assert lists(server, work)["tools"]["tools"]
     assert uninstalls("vscode") == 0
     assert config.read_text() == text
+
+
+def test_a_commit_of_everything_has_no_secret_of_a_config_that_is_not_committed(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "work/.git").mkdir()
+    config = put(home / "work/.mcp.json", PLAIN)
+    before = config.read_bytes()
+    assert installs("claude-code") == 0
+    backup = backup_of(config)
+    assert f"backup: {backup}" in capsys.readouterr().out
+    assert backup.read_bytes() == before
+    if os.name != "nt":
+        assert stat.S_IMODE(backup.stat().st_mode) == 0o600
+    taken = [path for path in config.parent.iterdir() if path.is_file() and path != config]
+    assert len(taken) == 3
+    for secret in (TOKEN, KEY):
+        assert not [path for path in taken if secret.encode() in path.read_bytes()]
+    assert uninstalls("claude-code") == 0
+    assert (config.read_bytes(), backup.exists()) == (before, False)
 
 
 def test_who_compiles_the_file_anew_is_told_which_entries_name_an_old_digest(

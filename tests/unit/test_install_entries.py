@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from mcpagg.install.record import Installed, Record, fill, masked, read_record
 from mcpagg.install.secrets import without_literals
 from mcpagg.install.source import for_source, read_source_text, text_of
 from mcpagg.install.tree import Uneditable
-from mcpagg.install.writing import backup_of, write_backup, write_config
+from mcpagg.install.writing import write_config
 from mcpagg.passes.config import read_config
 from mcpagg.passes.config.containers import find_servers
 from mcpagg.passes.config.places import Place
@@ -296,17 +295,10 @@ def test_a_config_is_the_old_one_or_the_new_one_wherever_a_write_ends(
         monkeypatch.setattr(os, "fsync", half)
     else:
         monkeypatch.setattr(os, "replace", killed)
-    writes = [partial(write_backup, there, old), partial(write_config, there, old, new)]
-    for write in writes:
-        with pytest.raises(Killed):
-            write()
-        assert there.file.read_bytes() in (old.data, new.data)
-        assert there.file.stat().st_mode & 0o777 == 0o600
-    backup = backup_of(there)
-    assert not backup.exists() or (backup.read_bytes(), backup.stat().st_mode & 0o777) == (
-        old.data,
-        0o600,
-    )
+    with pytest.raises(Killed):
+        write_config(there, old, new)
+    assert there.file.read_bytes() in (old.data, new.data)
+    assert there.file.stat().st_mode & 0o777 == 0o600
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".mcpagg.")]
 
 

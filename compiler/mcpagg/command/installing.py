@@ -20,7 +20,6 @@ from mcpagg.install.places import find_scopes
 from mcpagg.install.planning import Plan, Reading
 from mcpagg.install.starting import WORKSPACE, form_of
 from mcpagg.install.uninstalling import Removal, removal_of, remove
-from mcpagg.install.writing import backup_of
 from mcpagg.options import PROGRAM
 from mcpagg.passes.emission.output import on_disk
 from mcpagg.passes.environment.programs import find_package
@@ -97,7 +96,8 @@ def uninstall(run: Run, environ: Mapping[str, str]) -> int:
     _check_question(run)
     home, cwd = Path.home(), Path.cwd()
     scopes = find_scopes(run.client or "", run.config, home, environ, sys.platform, cwd)
-    found = [removal_of(Reading(scope), run.options.only, run.options.skip) for scope in scopes]
+    only, skip = run.options.only, run.options.skip
+    found = [removal_of(Reading(scope), only, skip, environ) for scope in scopes]
     removals = [removal for removal in found if removal is not None]
     if not removals:
         places = ", ".join(scope.shown for scope in scopes)
@@ -177,7 +177,7 @@ def _change_lines(installation: Installation) -> Iterator[Line]:
     if loose := _not_frozen(installation):
         yield Line(f"  {', '.join(loose)}: {_LOOSE}")
     if installation.changes:
-        yield Line(f"  the config as it is now: {backup_of(scope).name} beside it")
+        yield Line(f"  backup: {installation.backup}")
     for name, argv in installation.argvs.items():
         why = plan.chosen[name].by_hand
         yield Line(f"  {name}: cannot be edited safely: {why}. Write this in its place:")

@@ -16,7 +16,7 @@ from mcpagg.install import starting
 from mcpagg.install.compiling import check_plan, compile_plan
 from mcpagg.install.editing import Config, Entry
 from mcpagg.install.entries import Fields, Started, holes
-from mcpagg.install.places import Scope, data_folder, file_for, find_scopes
+from mcpagg.install.places import Scope, backup_for, data_folder, file_for, find_scopes
 from mcpagg.install.planning import Chosen, Plan, Reading, plan_of
 from mcpagg.install.record import (
     Installed,
@@ -31,11 +31,9 @@ from mcpagg.install.tree import Path as Keys
 from mcpagg.install.tree import Uneditable
 from mcpagg.install.writing import (
     all_or_none,
-    backup_of,
     check_unchanged,
     locked,
     to_the_end,
-    write_backup,
     write_config,
 )
 from mcpagg.job import Listener
@@ -48,6 +46,7 @@ from mcpagg.passes.emission.output import (
     check_target,
     is_emitted,
     make_folder,
+    put,
     write,
 )
 from mcpagg.passes.emission.readback import digest_of
@@ -82,6 +81,7 @@ class Installation:
     changes: list[Change]
     argvs: dict[str, tuple[str, ...]]
     lost: list[str]
+    backup: Path
 
 
 def plans_of(run: Run, environ: Mapping[str, str]) -> list[Plan]:
@@ -190,7 +190,8 @@ def prepare(
     servers = {name: chosen.server for name, chosen in plan.chosen.items()}
     lost = starting.lost(environ, servers) if options.minimal else []
     by_hand = {name: argvs[name] for name, one in plan.chosen.items() if one.entry is None}
-    return Installation(plan, result, texts, record, changes, by_hand, lost)
+    backup = backup_for(plan.scope, environ, sys.platform)
+    return Installation(plan, result, texts, record, changes, by_hand, lost, backup)
 
 
 def _changed(
@@ -260,8 +261,8 @@ def write_all(installation: Installation, now: Config) -> Config:
             if not installation.changes:
                 return now
             is_first = not any(chosen.face for chosen in plan.chosen.values())
-            if is_first or not backup_of(plan.scope).exists():
-                write_backup(plan.scope, plan.config)
+            if is_first or not installation.backup.exists():
+                put(installation.backup, plan.config.data, PRIVATE)
             new = now.replaced(installation.texts)
             write_config(plan.scope, now, new)
     return new

@@ -113,9 +113,18 @@ def file_for(scope: Scope, output: str | None, environ: Mapping[str, str], platf
     name = f"{stem.removesuffix('_toml').removesuffix('_yaml') or 'mcp'}_servers.py"
     if scope.root is not None:
         return scope.file.parent / name
-    whose = "\0".join([str(scope.target), *map(str, scope.keys)])
-    digest = hashlib.sha256(whose.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    digest = _digest(str(scope.target), *map(str, scope.keys))
     return data_folder(environ, platform) / f"{scope.client}-{digest}" / name
+
+
+def backup_for(scope: Scope, environ: Mapping[str, str], platform: str) -> Path:
+    """Return where the config of a scope is kept as it was: its secrets are in no repository."""
+    name = f"{_digest(str(scope.target))}-{scope.target.name}"
+    return data_folder(environ, platform).with_name("backups") / name
+
+
+def _digest(*words: str) -> str:
+    return hashlib.sha256("\0".join(words).encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 
 def data_folder(environ: Mapping[str, str], platform: str) -> Path:

@@ -16,7 +16,7 @@ from typing import Any
 
 from mcpagg.install.editing import Config, Entry
 from mcpagg.install.entries import Fields
-from mcpagg.install.places import Scope, data_folder
+from mcpagg.install.places import Scope, backup_for, data_folder
 from mcpagg.install.planning import Reading
 from mcpagg.install.record import (
     HIDDEN,
@@ -30,7 +30,6 @@ from mcpagg.install.record import (
 from mcpagg.install.tree import Path as Keys
 from mcpagg.install.tree import Uneditable, value_at
 from mcpagg.install.writing import (
-    backup_of,
     check_unchanged,
     locked,
     to_the_end,
@@ -53,19 +52,23 @@ class Removal:
 
     scope: Scope
     config: Config
+    backup: Path
     texts: dict[Keys, str] = field(default_factory=dict)
     records: dict[Path, Record] = field(default_factory=dict)
     shown: dict[str, tuple[str, str]] = field(default_factory=dict)
     left: dict[str, str] = field(default_factory=dict)
 
 
-def removal_of(reading: Reading, only: Collection[str], skip: Collection[str]) -> Removal | None:
+def removal_of(
+    reading: Reading, only: Collection[str], skip: Collection[str], environ: Mapping[str, str]
+) -> Removal | None:
     """Return what can be put back in a scope, None if it has no face.
 
     Raises:
         ConfigError: a record cannot be read.
     """
-    removal = Removal(reading.scope, reading.config)
+    backup = backup_for(reading.scope, environ, sys.platform)
+    removal = Removal(reading.scope, reading.config, backup)
     texts = removal.texts
     for entry in reading.entries:
         face = reading.face(entry)
@@ -98,8 +101,7 @@ def _restored(
         Uneditable: it is not known, or the entry has changed since.
     """
     if installed is None:
-        backup = backup_of(reading.scope)
-        there = f"; {backup} may have it" if backup.is_file() else ""
+        there = f"; {removal.backup} may have it" if removal.backup.is_file() else ""
         raise Uneditable(f"what it was before is not recorded{there}")
     now, fields = reading.config.entry(reading.keys(entry)), reading.fields(entry)
     if fields.digest() != installed.after:
@@ -191,8 +193,7 @@ def remove(removal: Removal, now: Config, environ: Mapping[str, str]) -> tuple[C
             with suppress(OSError):  # something else is in it
                 if is_ours:
                     file.parent.rmdir()
-        backup = backup_of(removal.scope)
         with suppress(OSError):
-            if backup.read_bytes() == new.data:
-                backup.unlink()
+            if removal.backup.read_bytes() == new.data:
+                removal.backup.unlink()
     return new, left

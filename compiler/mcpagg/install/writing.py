@@ -23,7 +23,6 @@ from mcpagg.problems import ConfigError, Problem
 from mcpagg.signals import ENDING, ending_later
 from mcpagg_runtime.frozen.locking import lock, lock_of
 
-BACKUP = ".mcpagg-backup"
 LOCKED = ".mcpagg"
 """What the lock beside a config has behind its name, before the suffix of locks."""
 LOCKED_SECONDS = 30.0
@@ -86,11 +85,6 @@ def _content(file: Path) -> bytes | None:
         return None
 
 
-def backup_of(scope: Scope) -> Path:
-    """Return where the config of a scope is kept as it was: beside it."""
-    return scope.target.with_name(scope.target.name + BACKUP)
-
-
 def check_unchanged(scope: Scope, config: Config) -> None:
     """Refuse a config that is not as it was read.
 
@@ -113,12 +107,3 @@ def write_config(scope: Scope, old: Config, new: Config) -> None:
     """
     check_unchanged(scope, old)
     put(scope.target, new.data, stat.S_IMODE(scope.target.stat().st_mode))
-
-
-def write_backup(scope: Scope, config: Config) -> None:
-    """Keep the config of a scope as it is, as private as it is.
-
-    Raises:
-        ConfigError: it cannot be written.
-    """
-    put(backup_of(scope), config.data, stat.S_IMODE(scope.target.stat().st_mode))
