@@ -868,6 +868,65 @@ def test_a_commit_of_everything_has_no_secret_of_a_config_that_is_not_committed(
     assert (config.read_bytes(), backup.exists()) == (before, False)
 
 
+@pytest.mark.parametrize("client", ["claude-code", "gemini"])
+@pytest.mark.parametrize("is_repository", [True, False])
+def test_a_project_that_was_moved_is_installed_anew_and_put_back(
+    client: str, is_repository: bool, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def moved(old: Path, name: str) -> Path:
+        monkeypatch.chdir(home)
+        new = old.rename(home / name)
+        monkeypatch.chdir(new)
+        return new
+
+    work = home / "work"
+    place = {"claude-code": ".mcp.json", "gemini": ".gemini/settings.json"}[client]
+    before = put(work / place, PLAIN).read_bytes()
+    if is_repository:
+        (work / ".git").mkdir()
+    assert installs(client) == 0
+    work = moved(work, "second")
+    assert installs(client) == 0
+    assert lists_of(servers_of(work / place), work) == alone()
+    work = moved(work, "third")
+    assert uninstalls(client) == 0
+    assert (work / place).read_bytes() == before
+    left = [path.name for path in home.rglob("*") if path.is_file() and TOKEN in path.read_text()]
+    assert (left, [*home.rglob("*.installed.json")]) == ([work.joinpath(place).name], [])
+
+
+def test_a_copy_of_a_project_starts_its_own_file_with_the_values_of_its_own_entries(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "work/.git").mkdir()
+    config = put(home / "work/.gemini/settings.json", PLAIN)
+    before = config.read_bytes()
+    assert installs("gemini") == 0
+    installed = config.read_bytes()
+    shutil.copytree(home / "work", home / "copy")
+    monkeypatch.chdir(home / "copy")
+    copy = home / "copy/.gemini/settings.json"
+    assert installs("gemini") == 0
+    assert file_of(copy, "notes") == home / "copy/.gemini/settings_servers.py"
+    assert uninstalls("gemini") == 0
+    assert (copy.read_bytes(), config.read_bytes()) == (before, installed)
+
+
+def test_an_installation_stays_where_it_was_asked_for_until_another_place_is(home: Path) -> None:
+    config = desktop(home, a=stub_entry(tools=["one"]), b=stub_entry() | {"env": {"TOKEN": TOKEN}})
+    before = config.read_bytes()
+    assert installs("claude-desktop", "-o", str(home / "all.py")) == 0
+    installed = config.read_bytes()
+    assert installs("claude-desktop") == 0
+    assert config.read_bytes() == installed
+    assert installs("claude-desktop", "-o", str(home / "more.py")) == 0
+    assert file_of(config, "b") == home / "more.py"
+    assert uninstalls("claude-desktop") == 0
+    assert config.read_bytes() == installed
+    assert uninstalls("claude-desktop") == 0
+    assert config.read_bytes() == before
+
+
 def test_who_compiles_the_file_anew_is_told_which_entries_name_an_old_digest(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

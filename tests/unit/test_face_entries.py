@@ -59,7 +59,7 @@ def test_a_face_whose_source_does_not_have_it_is_an_error(tmp_path: Path) -> Non
     alone = tmp_path / "alone.py"
     shutil.copy(FILE, alone)
     assert source_of(alone) == tmp_path / "mcp.json"
-    with pytest.raises(ConfigError, match="was compiled from it, which entries start; put it back"):
+    with pytest.raises(ConfigError, match="was compiled from it, which entries start"):
         original(face("notes", alone), tmp_path)
 
 

@@ -176,7 +176,7 @@ def _change_lines(installation: Installation) -> Iterator[Line]:
     yield Line(f"  FILE: {plan.file}, compiled from {plan.source.name} beside it")
     if loose := _not_frozen(installation):
         yield Line(f"  {', '.join(loose)}: {_LOOSE}")
-    if installation.changes:
+    if installation.changes and installation.backup is not None:
         yield Line(f"  backup: {installation.backup}")
     for name, argv in installation.argvs.items():
         why = plan.chosen[name].by_hand

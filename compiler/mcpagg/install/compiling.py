@@ -51,7 +51,8 @@ def check_plan(
         return
     spec = ProxySpec(source=str(plan.scope.file), folder=plan.scope.folder, servers=tuple(servers))
     try:
-        check_environment(spec, environ, minimal=options.minimal)
+        values = {name: one.values for name, one in plan.chosen.items()}
+        check_environment(spec, environ, minimal=options.minimal, values=values)
     except EnvironmentFault as fault:
         missing = _failed(spec, fault.problems)
         if not allow_failed or not missing:

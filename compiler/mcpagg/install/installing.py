@@ -71,7 +71,8 @@ class Installation:
     """What is about to be written for one scope.
 
     `texts` are the new ones of entries. `argvs` are the command lines of the entries that are to be
-    changed by hand. `lost` are variables that its servers would not get any more.
+    changed by hand. `lost` are variables that its servers would not get any more. `backup` is where
+    the config is kept, None if a part of it is installed already.
     """
 
     plan: Plan
@@ -81,7 +82,7 @@ class Installation:
     changes: list[Change]
     argvs: dict[str, tuple[str, ...]]
     lost: list[str]
-    backup: Path
+    backup: Path | None
 
 
 def plans_of(run: Run, environ: Mapping[str, str]) -> list[Plan]:
@@ -106,7 +107,7 @@ def plans_of(run: Run, environ: Mapping[str, str]) -> list[Plan]:
         raise ConfigError("--install", [Problem("", f"-o is for one config, of {files}", remedy)])
     plans = []
     for reading in full:
-        file = file_for(reading.scope, run.output, environ, sys.platform)
+        file = _file_of(reading, run.output, environ)
         _check_file(file, reading.scope, environ)
         options = run.options
         plan = plan_of(reading, file, environ, options.only, options.skip, options.defines)
@@ -117,6 +118,13 @@ def plans_of(run: Run, environ: Mapping[str, str]) -> list[Plan]:
         check_plan(plan, environ, replace(options, locked=True), options.allow_failed)
         plans.append(plan)
     return plans
+
+
+def _file_of(reading: Reading, output: str | None, environ: Mapping[str, str]) -> Path:
+    """Return where FILE of a scope lies: where it was asked for, else where it is already."""
+    faces = [face for face in map(reading.face, reading.entries) if face and output is None]
+    there = (face.file for face in faces if read_record(face.file).of(reading.scope))
+    return next(there, None) or file_for(reading.scope, output, environ, sys.platform)
 
 
 def _check_choice(readings: Sequence[Reading], options: Options) -> None:
@@ -144,6 +152,7 @@ def _check_file(file: Path, scope: Scope, environ: Mapping[str, str]) -> None:
     if source.exists() and not is_ours:
         what = "is there already, and was not written by --install"
         raise ConfigError(str(source), [Problem("", what, "choose another FILE, or remove it")])
+    record.of(scope)
     for (config, keys), entries in record.entries.items():
         if entries and (config, keys) != (str(scope.target), scope.keys):
             what = f"is what entries of {config} start"
@@ -173,7 +182,7 @@ def prepare(
         for name, one in plan.chosen.items()
     }
     record = read_record(plan.file)
-    before = record.of(plan.scope.target, plan.scope.keys)
+    before = record.of(plan.scope)
     entries: dict[str, Installed] = {}
     texts: dict[Keys, str] = {}
     changes: list[Change] = []
@@ -190,7 +199,8 @@ def prepare(
     servers = {name: chosen.server for name, chosen in plan.chosen.items()}
     lost = starting.lost(environ, servers) if options.minimal else []
     by_hand = {name: argvs[name] for name, one in plan.chosen.items() if one.entry is None}
-    backup = backup_for(plan.scope, environ, sys.platform)
+    is_first = not any(chosen.face for chosen in plan.chosen.values())
+    backup = backup_for(plan.scope, environ, sys.platform) if is_first else None
     return Installation(plan, result, texts, record, changes, by_hand, lost, backup)
 
 
@@ -260,8 +270,7 @@ def write_all(installation: Installation, now: Config) -> Config:
                 write(file, data, mode)
             if not installation.changes:
                 return now
-            is_first = not any(chosen.face for chosen in plan.chosen.values())
-            if is_first or not installation.backup.exists():
+            if installation.backup is not None:
                 put(installation.backup, plan.config.data, PRIVATE)
             new = now.replaced(installation.texts)
             write_config(plan.scope, now, new)

@@ -15,7 +15,7 @@ from mcpagg.install import starting
 from mcpagg.install.editing import Config, Entry
 from mcpagg.install.entries import Fields, holes
 from mcpagg.install.places import Scope, read_scope
-from mcpagg.install.record import read_record
+from mcpagg.install.record import own_file, read_record
 from mcpagg.install.secrets import Moved, without_literals
 from mcpagg.install.source import for_source, recorded_servers
 from mcpagg.install.tree import Path as Keys
@@ -122,7 +122,8 @@ class Reading:
 
     def face(self, entry: RawEntry) -> Face | None:
         """Return the face that an entry starts, None if it starts another program."""
-        return face_of(self.words(entry), self.scope.folder)
+        face = face_of(self.words(entry), self.scope.folder)
+        return face and face._replace(file=own_file(face.file, self.scope))
 
     def words(self, entry: RawEntry) -> list[str]:
         """Return the command line of an entry."""
@@ -228,7 +229,9 @@ def _choose(
         _check(entry, found, scope)
         clean, moved = without_literals(found, expands=bool(fields.form.reference))
         given = {one.variable: one.written for one in moved}
-        env, passed, unset = starting.needs(members_of(entry.value), clean, fields.form, given)
+        env, passed, unset = starting.needs(
+            members_of(entry.value), clean, fields.form, {*given, *written.env}
+        )
         path = starting.path_for(scope, found, environ)
         chosen = Chosen(
             reading.keys(entry),

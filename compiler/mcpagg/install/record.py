@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from mcpagg.install.places import repository_of
+from mcpagg.install.places import Scope, repository_of
 from mcpagg.install.tree import Path as Keys
 from mcpagg.install.tree import Span
 from mcpagg.problems import ConfigError, Problem
@@ -77,8 +77,19 @@ class Record:
     file: Path
     entries: dict[tuple[str, Keys], dict[str, Installed]] = field(default_factory=dict)
 
-    def of(self, config: Path, keys: Keys) -> dict[str, Installed]:
-        return self.entries.setdefault((str(config), keys), {})
+    def of(self, scope: Scope) -> dict[str, Installed]:
+        """Return the entries of a scope, also if its config had another path when they were made.
+
+        A config that was moved is gone from where it was, and has kept its name.
+        """
+        here = (str(scope.target), scope.keys)
+        if here not in self.entries:
+            for config, keys in [*self.entries]:
+                is_same = keys == scope.keys and Path(config).name == scope.target.name
+                if is_same and not Path(config).exists():
+                    self.entries[here] = self.entries.pop((config, keys))
+                    break
+        return self.entries.setdefault(here, {})
 
     def data(self) -> bytes:
         folder = self.file.parent
@@ -136,6 +147,22 @@ def read_record(file: Path) -> Record:
         remedy = "take it from where it is kept, or remove it"
         raise ConfigError(str(place), [Problem("", what, remedy)]) from None
     return record
+
+
+def own_file(file: Path, scope: Scope) -> Path:
+    """Return where FILE of a scope lies, whose entries name `file`.
+
+    A repository may have been moved or copied since they were written: what lies at the same place
+    in it, with a record of this config, is meant.
+
+    Raises:
+        ConfigError: a record cannot be read.
+    """
+    if scope.root is None or file.is_relative_to(scope.root):
+        return file
+    parts = file.parts[1:]
+    places = (scope.root.joinpath(*parts[first:]) for first in range(len(parts)))
+    return next((place for place in places if read_record(place).of(scope)), file)
 
 
 def _relative(config: Path, folder: Path) -> str:

@@ -75,7 +75,7 @@ def removal_of(
         if face is None or (only and entry.name not in only) or entry.name in skip:
             continue
         record = removal.records.setdefault(face.file, read_record(face.file))
-        entries = record.of(reading.scope.target, reading.scope.keys)
+        entries = record.of(reading.scope)
         try:
             texts[reading.keys(entry)] = _restored(reading, entry, entries.get(entry.name), removal)
         except Uneditable as why:
@@ -186,14 +186,24 @@ def remove(removal: Removal, now: Config, environ: Mapping[str, str]) -> tuple[C
             if not record.is_empty:
                 write(record_for(file), record.data(), PRIVATE if is_ours else READABLE)
                 continue
-            files = [record_for(file), *([file, source_for(file)] if is_ours else [])]
-            left += [] if is_ours else [file, source_for(file)]
-            for path in files if not removal.left else files[:1]:
+            record_for(file).unlink(missing_ok=True)
+            if removal.left:  # these may start it
+                continue
+            if not is_ours:
+                left += [file, source_for(file)]
+                continue
+            for path in (file, source_for(file)):
                 path.unlink(missing_ok=True)
             with suppress(OSError):  # something else is in it
-                if is_ours:
-                    file.parent.rmdir()
-        with suppress(OSError):
-            if removal.backup.read_bytes() == new.data:
-                removal.backup.unlink()
+                file.parent.rmdir()
+        _remove_backups(removal, new)
     return new, left
+
+
+def _remove_backups(removal: Removal, config: Config) -> None:
+    """Remove what was kept of a config, also where that had another path, if it says the same."""
+    _, _, name = removal.backup.name.partition("-")
+    with suppress(OSError):  # none is kept
+        for file in removal.backup.parent.iterdir():
+            if file.name.endswith(f"-{name}") and file.read_bytes() == config.data:
+                file.unlink()

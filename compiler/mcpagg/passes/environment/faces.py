@@ -90,8 +90,8 @@ def read_source(file: Path) -> ProxySpec:
     except OSError as problem:
         what = f"cannot be read: {problem.strerror}"
         remedy = (
-            f"{file} was compiled from it, which entries start; put it back, or have --uninstall"
-            " put these back"
+            f"{file} was compiled from it, which entries start; if the project was moved, --install"
+            " mends them; else put it back, or have --uninstall put them back"
         )
         raise ConfigError(str(source), [Problem("", what, remedy)]) from None
     return settle_folders(read_config(text, source=str(source), folder=source.parent)[0])
