@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import os
+import shlex
 import shutil
 import stat
 import sys
@@ -925,6 +926,25 @@ def test_an_installation_stays_where_it_was_asked_for_until_another_place_is(hom
     assert config.read_bytes() == installed
     assert uninstalls("claude-desktop") == 0
     assert config.read_bytes() == before
+
+
+def test_the_way_back_that_is_shown_undoes_this_installation_and_no_other(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    users = put(home / ".claude.json", PLAIN)
+    before = put(home / "work/.mcp.json", PLAIN).read_bytes()
+    assert installs("claude-code", "--only", "notes") == 0
+    installed = users.read_bytes()
+    capsys.readouterr()
+    assert main([".mcp.json", "--install", "--yes", "--only", "search"]) == 0
+    shown = capsys.readouterr().out
+    (line,) = [line for line in shown.splitlines() if "to undo it" in line]
+    monkeypatch.chdir(home)
+    assert main([*shlex.split(line.partition(": ")[2])[1:], "--yes"]) == 0
+    project = json.loads((home / "work/.mcp.json").read_bytes())["mcpServers"]
+    assert "--as" in project["notes"]["args"]
+    assert project["search"] == json.loads(before)["mcpServers"]["search"]
+    assert users.read_bytes() == installed
 
 
 def test_who_compiles_the_file_anew_is_told_which_entries_name_an_old_digest(

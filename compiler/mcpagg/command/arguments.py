@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 
 CONFIG_VARIABLE = "MCP_PROXY_CONFIG_PATH"
 STATUSES = (
-    "exit status: 0 done · 1 drift (--check) · 2 usage or config · 3 missing environment"
-    " · 4 a server failed · 5 names clash · 70 a fault of the compiler itself · 130 interrupted"
+    "exit status: 0 done · 1 drift (--check), or a question that was answered with no · 2 usage or"
+    " config · 3 missing environment · 4 a server failed · 5 names clash · 70 a fault of the"
+    " compiler itself · 130 interrupted"
 )
 INHERITED = (
     "The file records its options. --check, --offline and --refresh take all of them from FILE; an"

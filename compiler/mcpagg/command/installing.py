@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from mcpagg.clients import client_of
 from mcpagg.command.arguments import Run
 from mcpagg.command.console import Console
 from mcpagg.command.invocation import frozen_as_before
@@ -16,7 +18,7 @@ from mcpagg.command.printing import Line, ask, is_terminal, show, show_lines
 from mcpagg.command.results import SERVES
 from mcpagg.install.editing import Config
 from mcpagg.install.installing import Installation, plans_of, prepare, write_all
-from mcpagg.install.places import find_scopes
+from mcpagg.install.places import Scope, find_scopes
 from mcpagg.install.planning import Plan, Reading
 from mcpagg.install.starting import WORKSPACE, form_of
 from mcpagg.install.uninstalling import Removal, removal_of, remove
@@ -60,7 +62,7 @@ def install(run: Run, environ: Mapping[str, str]) -> int:
         scope = installation.plan.scope
         config = now.get(scope.target, installation.plan.config)
         now[scope.target] = write_all(installation, config)
-        show_lines(_done(installation))
+        show_lines(_done(run, installation))
     return 0
 
 
@@ -217,14 +219,25 @@ def _shared(plan: Plan) -> list[str]:
     return [*dict.fromkeys(found)]
 
 
-def _done(installation: Installation) -> Iterator[Line]:
+def _done(run: Run, installation: Installation) -> Iterator[Line]:
     plan = installation.plan
     names = ", ".join(plan.chosen)
     yield Line(f"{plan.scope.shown}: {names}: installed; restart the client", "added")
     yield Line(f"  {SERVES[installation.result.options.drift]}")
-    again = f"{PROGRAM} --from {plan.scope.client} --install"
-    yield Line(f"  to see what has changed since, and to take it over: {again}")
-    yield Line(f"  to undo it: {PROGRAM} --from {plan.scope.client} --uninstall")
+    config = _config_words(plan.scope)
+    place = f" (in {plan.scope.folder})" if plan.scope.keys else ""
+    only = [word for name in run.options.only for word in ("--only", name)]
+    again, undo = (
+        shlex.join([PROGRAM, *config, word, *only]) for word in ("--install", "--uninstall")
+    )
+    yield Line(f"  to see what has changed since, and to take it over{place}: {again}")
+    yield Line(f"  to undo it{place}: {undo}")
+
+
+def _config_words(scope: Scope) -> list[str]:
+    """Return the words that name a scope on the command line, from wherever that can be."""
+    is_file = not scope.keys and client_of(scope.file) == scope.client
+    return [str(scope.file)] if is_file else ["--from", scope.client]
 
 
 def _removal_lines(removal: Removal) -> Iterator[Line]:
