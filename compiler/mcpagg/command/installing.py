@@ -20,7 +20,7 @@ from mcpagg.install.editing import Config
 from mcpagg.install.installing import Installation, plans_of, prepare, write_all
 from mcpagg.install.places import Scope, find_scopes
 from mcpagg.install.planning import Plan, Reading
-from mcpagg.install.starting import WORKSPACE, form_of
+from mcpagg.install.starting import form_of, place_of
 from mcpagg.install.uninstalling import Removal, removal_of, remove
 from mcpagg.options import PROGRAM
 from mcpagg.passes.emission.output import on_disk
@@ -29,7 +29,8 @@ from mcpagg.problems import ConfigError, Problem, count
 from mcpagg.review.lint import shortened
 
 _TEAM = "it belongs to the repository {}, and so to everybody who works there"
-_ABSOLUTE = "{} resolves no path from the project: the entries have one of this machine alone"
+_ABSOLUTE = "the entries have the absolute path of FILE, which fits this machine alone"
+_STARTED_IN = "the entries lead from the folder that Claude Code is started in: start it in {}"
 _LOOSE = (
     "may start with other dependencies each time; --freeze records those of now, starts no others"
 )
@@ -173,8 +174,12 @@ def _change_lines(installation: Installation) -> Iterator[Line]:
     same = len(plan.chosen) - len(installation.changes) - len(installation.argvs)
     if same:
         yield Line(f"  {count(same, 'server')} installed already, as it is now")
-    if scope.root is not None and scope.client not in WORKSPACE:
-        yield Line(f"  {_ABSOLUTE.format(form_of(scope).shown)}")
+    if scope.root is not None:
+        place = place_of(scope, plan.file)
+        if place == str(plan.file):
+            yield Line(f"  {_ABSOLUTE}")
+        elif scope.client == "claude-code":
+            yield Line(f"  {_STARTED_IN.format(scope.folder)}")
     yield Line(f"  FILE: {plan.file}, compiled from {plan.source.name} beside it")
     if loose := _not_frozen(installation):
         yield Line(f"  {', '.join(loose)}: {_LOOSE}")

@@ -23,8 +23,16 @@ from mcpagg_runtime.tool.desktop import entry_path, lookups
 _TELLS = "import sys; print(sys.executable if sys.version_info >= (3, 9) else '')"
 _SECONDS = 30.0
 
-WORKSPACE = frozenset({"vscode", "cursor"})
-"""Clients that resolve `${workspaceFolder}` in the entries of a project."""
+PROJECT_FOLDER = {
+    "vscode": f"${{{CONFIG_FOLDER}}}",
+    "cursor": f"${{{CONFIG_FOLDER}}}",
+    "claude-code": "${CLAUDE_PROJECT_DIR:-.}",
+}
+"""What stands for the folder of a project in its entries, of the clients that resolve that.
+
+Claude Code has the variable in the environment of servers alone, so that in an entry its default
+counts: the folder that Claude Code was started in.
+"""
 
 FROM_A_TERMINAL = frozenset(
     "amazon-q amp claude-code codex copilot-cli crush factory fast-agent gemini goose hermes"  # noqa: SIM905 - a word a line
@@ -65,10 +73,16 @@ def argv_of(scope: Scope, file: Path, name: str, digest: str, python: str) -> tu
     """Return the command line of a face in the entries of a scope."""
     if scope.root is None or not file.is_relative_to(scope.root):
         return python, "-I", str(file), "--as", name, digest
-    place = str(file)
-    if scope.client in WORKSPACE and file.is_relative_to(scope.folder):
-        place = f"${{{CONFIG_FOLDER}}}/{file.relative_to(scope.folder).as_posix()}"
-    return "python" if WINDOWS else "python3", "-I", place, "--as", name, digest
+    python = "python" if WINDOWS else "python3"
+    return python, "-I", place_of(scope, file), "--as", name, digest
+
+
+def place_of(scope: Scope, file: Path) -> str:
+    """Return the path of FILE in the entries of a scope, from its project where that can be."""
+    folder = PROJECT_FOLDER.get(scope.client)
+    if folder is None or scope.root is None or not file.is_relative_to(scope.folder):
+        return str(file)
+    return f"{folder}/{file.relative_to(scope.folder).as_posix()}"
 
 
 def path_for(scope: Scope, server: ServerSpec, environ: Mapping[str, str]) -> str:
