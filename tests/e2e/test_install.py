@@ -371,7 +371,8 @@ def test_an_entry_that_was_changed_by_hand_is_left_and_one_that_was_added_stays(
 
     capsys.readouterr()
     assert uninstalls("claude-desktop") == 0
-    assert "a: stays a face: what it starts has been changed since" in capsys.readouterr().out
+    said = f"a: still starts {file_of(config, 'a')}: how it is started has been changed since"
+    assert said in capsys.readouterr().out
     assert json.loads(config.read_bytes())["mcpServers"] == {
         "new": {"command": "x"},
         "a": changed,
@@ -439,7 +440,7 @@ def test_a_face_of_which_nothing_is_left_is_named_with_what_may_have_it(
     assert installs("claude-desktop") == 2
     assert "source.json: cannot be read" in capsys.readouterr().err
     assert uninstalls("claude-desktop") == 0
-    said = "a: stays a face: what it was before is not recorded; "
+    said = f"a: still starts {file_of(config, 'a')}: what it was before is not recorded; "
     assert f"{said}{backup_of(config)} may have it" in capsys.readouterr().out
 
 

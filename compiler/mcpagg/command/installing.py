@@ -250,5 +250,5 @@ def _removal_lines(removal: Removal) -> Iterator[Line]:
     for name, (before, after) in removal.shown.items():
         yield Line(f"  {name}:")
         yield from _diff(before, after)
-    for name, why in removal.left.items():
-        yield Line(f"  {name}: stays a face: {why}")
+    for name, what in removal.left.items():
+        yield Line(f"  {name}: {what}")

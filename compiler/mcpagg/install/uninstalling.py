@@ -46,8 +46,8 @@ from mcpagg.problems import ConfigError, Problem
 class Removal:
     """What is about to be put back in one scope: the text of each entry before.
 
-    `shown` {server: (before, after)} has no value that the client keeps; `left` {server: why} are
-    faces that stay.
+    `shown` {server: (before, after)} has no value that the client keeps; `left` {server: what to
+    say of it} are faces that stay.
     """
 
     scope: Scope
@@ -79,7 +79,7 @@ def removal_of(
         try:
             texts[reading.keys(entry)] = _restored(reading, entry, entries.get(entry.name), removal)
         except Uneditable as why:
-            removal.left[entry.name] = str(why)
+            removal.left[entry.name] = f"still starts {face.file}: {why}"
         else:
             del entries[entry.name]
     if not texts and not removal.left:
@@ -105,7 +105,7 @@ def _restored(
         raise Uneditable(f"what it was before is not recorded{there}")
     now, fields = reading.config.entry(reading.keys(entry)), reading.fields(entry)
     if fields.digest() != installed.after:
-        raise Uneditable("what it starts has been changed since")
+        raise Uneditable("how it is started has been changed since")
     values = members_of(value_at(now.value, fields.env))
 
     def value(variable: str, is_token: bool) -> str:
@@ -121,7 +121,7 @@ def _restored(
         _set(before, keys, new)
         _set(shown, keys, HIDDEN if keys[:-1] and new is not None else new)
     if any(_changes(fields, _fields_of(before, fields), installed)):
-        raise Uneditable("it has been changed since where its text before has no place for that")
+        raise Uneditable("it has been changed since in a way that its text before has no place for")
     kept = {*installed.variables, *fields.literals()}
     removal.shown[entry.name] = (_hidden(now, fields.env, kept), shown.text)
     return before.text

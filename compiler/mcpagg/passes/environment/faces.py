@@ -115,7 +115,7 @@ def original(server: ServerSpec, folder: Path) -> ServerSpec:
     for other in spec.servers:
         if other.name == face.name:
             return _in_its_place(other, server, relocated(other.row(), spec.folder, folder))
-    what = f"is a face of {face.file}, whose source has no server '{face.name}'"
+    what = f"starts server '{face.name}' of {face.file}, whose source has no such server"
     raise ConfigError(spec.source, [Problem(server.path, what, "remove the entry")])
 
 
