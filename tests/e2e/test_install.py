@@ -826,6 +826,23 @@ def test_all_scopes_of_claude_code_are_done_and_put_back(home: Path) -> None:
     assert (project.read_bytes(), users.read_bytes()) == before
 
 
+def test_the_backup_is_of_the_config_before_its_first_scope_and_goes_with_the_last(
+    home: Path,
+) -> None:
+    here = {str(home / "work"): {"mcpServers": {"b": stub_entry()}}}
+    whole = {"numStartups": 1, "mcpServers": {"a": stub_entry()}, "projects": here}
+    users = put(home / ".claude.json", json.dumps(whole))
+    before, backup = users.read_bytes(), backup_of(users)
+    for name in ("a", "b"):
+        assert installs("claude-code", "--only", name) == 0
+        assert backup.read_bytes() == before
+    users.write_bytes(users.read_bytes().replace(b'"numStartups": 1', b'"numStartups": 2'))
+    assert uninstalls("claude-code", "--only", "b") == 0
+    assert backup.read_bytes() == before
+    assert uninstalls("claude-code") == 0
+    assert not backup.exists()
+
+
 def test_the_config_of_a_repository_has_paths_that_fit_everybody(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -50,7 +50,7 @@ from mcpagg.passes.emission.output import (
     write,
 )
 from mcpagg.passes.emission.readback import digest_of
-from mcpagg.passes.environment.faces import source_for, source_of
+from mcpagg.passes.environment.faces import has_faces, source_for, source_of
 from mcpagg.problems import ConfigError, Problem, suggest
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ def prepare(
     servers = {name: chosen.server for name, chosen in plan.chosen.items()}
     lost = starting.lost(environ, servers) if options.minimal else []
     by_hand = {name: argvs[name] for name, one in plan.chosen.items() if one.entry is None}
-    is_first = not any(chosen.face for chosen in plan.chosen.values())
+    is_first = not has_faces(plan.config.value)
     backup = backup_for(plan.scope, environ, sys.platform) if is_first else None
     return Installation(plan, result, texts, record, changes, by_hand, lost, backup)
 

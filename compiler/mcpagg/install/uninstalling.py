@@ -38,7 +38,7 @@ from mcpagg.install.writing import (
 from mcpagg.jsontext import members_of
 from mcpagg.passes.config.containers import RawEntry
 from mcpagg.passes.emission.output import PRIVATE, READABLE, write
-from mcpagg.passes.environment.faces import source_for
+from mcpagg.passes.environment.faces import has_faces, source_for
 from mcpagg.problems import ConfigError, Problem
 
 
@@ -201,9 +201,15 @@ def remove(removal: Removal, now: Config, environ: Mapping[str, str]) -> tuple[C
 
 
 def _remove_backups(removal: Removal, config: Config) -> None:
-    """Remove what was kept of a config, also where that had another path, if it says the same."""
+    """Remove what was kept of a config, if none of its entries is a face any more.
+
+    What was kept when it had another path is known by saying the same.
+    """
+    if has_faces(config.value):
+        return
     _, _, name = removal.backup.name.partition("-")
     with suppress(OSError):  # none is kept
+        removal.backup.unlink(missing_ok=True)
         for file in removal.backup.parent.iterdir():
             if file.name.endswith(f"-{name}") and file.read_bytes() == config.data:
                 file.unlink()

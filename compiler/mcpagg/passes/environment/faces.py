@@ -57,6 +57,16 @@ def face_of(args: Sequence[str], folder: Path) -> Face | None:
     return Face(file, args[place + 1], digests[0] if digests else "")
 
 
+def has_faces(value: Any) -> bool:
+    """Whether any entry in a config, or in a part of one, is a face with a digest."""
+    members = [*value.values()] if isinstance(value, dict) else value
+    if not isinstance(members, list):
+        return False
+    words = [member for member in members if isinstance(member, str)]
+    is_face = _AS in words and any(map(_WITH_DIGEST.fullmatch, words))
+    return is_face or any(map(has_faces, members))
+
+
 def source_for(file: Path) -> Path:
     """Return where the source of an installed FILE lies: beside it."""
     return file.with_name(f"{file.stem}.source.json")
