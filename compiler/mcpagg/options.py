@@ -126,8 +126,8 @@ ACCEPTED = {
 """Groups of classes that `--accept` knows; none has `hidden` in it."""
 ACCEPTABLE = (*ACCEPTED, *OF_LISTS)
 _ACCEPT = (
-    "serve what has changed in this class alone, for all that it is not as it was compiled, beside"
-    f" --on-drift refuse (repeatable); {', '.join(ACCEPTABLE)}"
+    "with --on-drift refuse: serve all the same what has changed in this class alone (repeatable);"
+    f" {', '.join(ACCEPTABLE)}"
 )
 _RESTART = {
     "never": "a server that is down stays down (default)",
@@ -135,11 +135,11 @@ _RESTART = {
 }
 _ENV = {
     "inherit": "servers get the environment of the proxy (default)",
-    "minimal": "what is nobody's own (PATH, locale, proxies, certificates, …), and their `env`",
+    "minimal": "what any program needs (PATH, locale, proxies, …), and what is in their `env`",
 }
 _LOCKED = (
-    "serve what was reviewed and nothing else: --on-drift refuse, --env minimal, and the digest of"
-    " FILE in the entry that is printed; what is given of the two beside it, counts"
+    "serve only the lists that were reviewed: --on-drift refuse and --env minimal, unless these are"
+    " given otherwise, and the digest of FILE in the printed entry; for packages, see --freeze"
 )
 _SERVE = {
     "stdio": "one client on standard input and output (default)",
@@ -150,12 +150,12 @@ _ALLOW_FAILED = (
     " one that FILE has stays as it is there"
 )
 _FREEZE = (
-    "have all servers start what was reviewed, to the last package and byte;"
-    " --freeze=NAME: this one (globs, repeatable)"
+    "record every package of all servers, and start exactly these; --freeze=NAME: of this server"
+    " (globs, repeatable)"
 )
-_SCRIPTS = "--freeze: run install scripts of this package, or build it (repeatable)"
+_SCRIPTS = "--freeze: run the install scripts of this package, or build it (repeatable)"
 _IGNORE = "a finding that is no fault, by its name in brackets (globs, repeatable)"
-_IDLE = "end a server idle for so long; default no"
+_IDLE = "end a server that was idle for so long; default never"
 _TIMEOUT = "limit of a call, in seconds; progress extends it, up to ten times; default none"
 _DEFINE = "the value of an editor's variable (`${workspaceFolder}`), for FILE (repeatable)"
 
@@ -190,7 +190,7 @@ class Options:
     idle_stop: float | None = option(None, BEHAVIOUR, _IDLE, SECONDS, runtime=True)
     only: tuple[str, ...] = option((), CHOSEN, "no server but this one (repeatable)", NAME)
     skip: tuple[str, ...] = option(
-        (), CHOSEN, "not this server: it is not judged (repeatable)", NAME
+        (), CHOSEN, "leave this server out, and check nothing of it (repeatable)", NAME
     )
     expose: tuple[str, ...] = option(
         (), CHOSEN, "offer no tools but these (globs, repeatable)", TOOLS

@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:a8175e7d30aaf01cf35da006686591a47cc290c87ce80996244f1e99ddd31127 (mcpagg 0.1.0)
+#   runtime:  sha256:16c326c24463d1c54907ae2adbde3704ce645ef04f9422b9ae0c42a0a06dd13a (mcpagg 0.1.0)
 
 import sys
 
@@ -1171,7 +1171,7 @@ def main(tables, file, embed_runtime):
         if handover.at_end and not handover.unprocessed:
             _exit(0)
     embed_runtime()
-    from _mcpagg_a8175e7d.stdio.running import run
+    from _mcpagg_16c326c2.stdio.running import run
 
     run(tables, file, handover)
 
@@ -1211,8 +1211,8 @@ def string_at(text, index):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_a8175e7d.plan.plan import Plan
-    from _mcpagg_a8175e7d.tool.aggregator import aggregator_of
+    from _mcpagg_16c326c2.plan.plan import Plan
+    from _mcpagg_16c326c2.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -11172,8 +11172,8 @@ class CommandLine:
   parser = argparse.ArgumentParser(
    description=f"{self.plan.name}: an MCP server over standard input and output. Without "
    "arguments, or with --as, --names, --profile or --log alone, it serves. Any command"
-   f" may have a DIGEST behind it, {DIGEST}…: a file whose data are others does nothing"
-   " then.",
+   f" may have a DIGEST behind it, {DIGEST}…: if the tables of the file have another one,"
+   " nothing is done.",
    epilog=STATUSES,
   )
   self._add_commands(parser.add_mutually_exclusive_group().add_argument)
@@ -11724,7 +11724,7 @@ def run_late(name):
 
 def embed_runtime():
     run_late("start.embedded")
-    embed("_mcpagg_a8175e7d", RUNTIME, globals(), RUNTIME_END)
+    embed("_mcpagg_16c326c2", RUNTIME, globals(), RUNTIME_END)
 
 
 PLAN = {

@@ -88,13 +88,16 @@ def _class(text: str) -> str:
 
 
 _FAIL_ON = (
-    f"--check: only changes of this class, and those of {' and '.join(sorted(ALWAYS))}, "
-    f"which always do, give exit 1 (repeatable); {', '.join(CLASSES)}"
+    "--check: exit 1 for changes of this class only, and for those that always count:"
+    f" {', '.join(sorted(ALWAYS))} (repeatable); {', '.join(CLASSES)}"
 )
 _STRUCTURAL = "--check: texts and versions do not count; names, schemas and hints do"
 _AGAINST = "--check: what has changed since this file, which was FILE earlier"
 _FROM = "the config of claude-desktop, cursor, … from its usual place (an unknown name lists all)"
-_REFRESH = "ask this server, and take the snapshots of the others from FILE (repeatable)"
+_REFRESH = (
+    "ask this server again, and take its newer packages if it is frozen; the others stay as FILE"
+    " has them (repeatable)"
+)
 _PIN = (
     "say which versions of their packages servers run, where the config names none, and"
     " write them into it with --yes; then exit"
@@ -109,9 +112,10 @@ _REPORT = {
     "json": "as JSON",
     "markdown": "changes, for a comment on a pull request",
     "sarif": "changes, for code scanning",
-    "*.html": "writes a page to read and to search, too",
+    "*.html": "also write a page to read and to search",
 }
-_VERBOSE = "name every tool, each warning by itself, all that servers said that failed"
+_SBOM = "also write what is started as a CycloneDX bill of materials; needs cyclonedx-python-lib"
+_VERBOSE = "name every tool, print each warning by itself, and all that failed servers printed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,9 +147,7 @@ class Run:
     pin: bool = option(False, READ, _PIN)
     install: bool = option(False, READ, _INSTALL)
     uninstall: bool = option(False, READ, _UNINSTALL)
-    yes: bool = option(
-        False, READ, "--pin: write the versions; --install, --uninstall: go on unasked"
-    )
+    yes: bool = option(False, READ, "--pin: write the versions; --install, --uninstall: do not ask")
     login: str | None = option(
         None, READ, "log in at this remote server, for all proxies; then exit", NAME
     )
@@ -155,9 +157,7 @@ class Run:
     """The page that `--report` is to write."""
     values: Values = field(default_factory=dict)
     """What installed entries give to variables of their servers, as in `Job`."""
-    sbom: str | None = option(
-        None, REPORTED, "also write what is started as a CycloneDX bill of materials", FILE
-    )
+    sbom: str | None = option(None, REPORTED, _SBOM, FILE)
     sign: str | None = option(
         None, REPORTED, "approve what is written: a key of ssh-keygen, or its .pub", ("KEY", str)
     )

@@ -45,11 +45,12 @@ MOVE_FIRST = (
 )
 ONE_NAME = "give -o, --report and --sbom one each"
 SERVES = {
-    "live": "What a server offers otherwise one day is served at once, and reported on standard"
-    " error; with --locked, what was reviewed is, and nothing else",
-    "warn": "What was compiled is listed, also once a server has changed, which is reported on"
-    " standard error; with --locked, what was reviewed is served, and nothing else",
-    "refuse": "What changes of a server is withheld from now on, and reported on standard error",
+    "live": "If a server lists something else later, that is served at once, and reported on"
+    " standard error; with --locked, only what was reviewed is served",
+    "warn": "If a server lists something else later, what was compiled is listed all the same, and"
+    " the change is reported on standard error; with --locked, only what was reviewed is served",
+    "refuse": "If a server lists something else later, that is withheld, and reported on standard"
+    " error",
 }
 """What is served under each policy of drift."""
 SBOM_INSTALL = "pip install cyclonedx-python-lib"

@@ -130,8 +130,8 @@ class CommandLine:
         parser = argparse.ArgumentParser(
             description=f"{self.plan.name}: an MCP server over standard input and output. Without "
             "arguments, or with --as, --names, --profile or --log alone, it serves. Any command"
-            f" may have a DIGEST behind it, {DIGEST}…: a file whose data are others does nothing"
-            " then.",
+            f" may have a DIGEST behind it, {DIGEST}…: if the tables of the file have another one,"
+            " nothing is done.",
             epilog=STATUSES,
         )
         self._add_commands(parser.add_mutually_exclusive_group().add_argument)
