@@ -121,6 +121,26 @@ def test_a_tree_stays_until_it_is_refreshed(
     assert versions(file)[0] == "deep-dep 1.0.1"
     assert said(file) == f"{BAD} own"
 
+    # What registries offer does not count, but what this FILE starts otherwise than an older one.
+    (tmp_path / "old.py").write_bytes(first)
+    check = ["--check", "--offline", "-o", str(file), "--against", str(tmp_path / "old.py")]
+    capsys.readouterr()
+    assert main(check) == 1
+    assert MOVED in capsys.readouterr().out
+    assert main([*check, "--fail-on", "launch"]) == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_check_names_rows_that_were_edited_by_hand(
+    tmp_path: Path, both: Registries, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = frozen(tmp_path, ENTRIES[kind])
+    assert main(["--check", "--offline", "-o", str(file)]) == 0
+    file.write_text(file.read_text().replace("deep-dep 1.0.0 ", "deep-dep 0.9.9 ", 1))
+    capsys.readouterr()
+    assert main(["--check", "--offline", "-o", str(file)]) == 1
+    assert "edited by hand" in capsys.readouterr().out
+
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_other_bytes_and_versions_that_are_gone_always_count_and_a_registry_that_is_away_never(

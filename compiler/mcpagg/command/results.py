@@ -26,7 +26,6 @@ from mcpagg.passes.emission.output import (
     write,
 )
 from mcpagg.problems import ConfigError, Drift, Problem, count
-from mcpagg.review import STRUCTURAL, USUAL
 
 if TYPE_CHECKING:
     from mcpagg.command.arguments import Run
@@ -100,9 +99,7 @@ def compare(file: Path, result: Compilation, run: Run, again: str) -> None:
     old = on_disk(before)
     if CRLF in old:
         say(f"{before}: {HAS_CRLF.format(before.name)}")
-    counting = frozenset(run.fail_on or USUAL)
-    counting = counting & STRUCTURAL if run.structural else counting
-    comparison = review(file, old, result, counting, since)
+    comparison = review(file, old, result, run.fail_on, since, structural=run.structural)
     if not since and is_extension(file) and old and not _has_same_contents(file, result):
         other = Change("file", "", "proxy", what=OTHER_MANIFEST)
         comparison = replace(comparison, changes=(*comparison.changes, other))

@@ -109,7 +109,7 @@ def _change(change: Change, review: Review) -> dict[str, Any]:
     values = {"before": change.before, "after": change.after}
     return {
         "class": change.class_,
-        "counts": change.class_ in review.counting,
+        "counts": review.counts(change),
         "server": change.server,
         "kind": change.kind,
         "name": change.name,
