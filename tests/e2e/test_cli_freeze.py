@@ -335,7 +335,7 @@ def test_what_cannot_be_frozen_is_said_and_strict_refuses(
     config.write_text(json.dumps({"mcpServers": servers}))
     assert main([str(config), "--freeze", "--dry-run"]) == 0
     told = capsys.readouterr().err
-    assert "mcpServers.a: server 'a' is not frozen: it is started by `sh -c`" in told
+    assert "mcpServers.a: server 'a' is not frozen: it is started by `sh`" in told
     assert "mcpServers.b: server 'b' is not frozen: it is reached at a URL" in told
     assert main([str(config), "--freeze=a", "--strict", "-o", str(tmp_path / "server.py")]) == 2
     told = capsys.readouterr().err
@@ -377,8 +377,14 @@ def test_a_local_script_is_frozen_as_it_is_now(
     told = capsys.readouterr()
     assert "launch             is frozen otherwise" in told.out
     assert "compile it again" in told.err
+    assert main(["--check", "--offline", "-o", str(file)]) == 1
+    assert "launch             is frozen otherwise" in capsys.readouterr().out
     frozen(tmp_path, entry)
     assert read_contents(file).frozen["toy"][0].endswith(" 2 args=1")
+    script.rename(script.with_name("moved.py"))
+    capsys.readouterr()
+    main(["--check", "--offline", "-o", str(file)])
+    assert "server 'toy': what it starts here was not compared: it" in capsys.readouterr().err
 
 
 def test_what_is_installed_is_frozen_with_the_values_of_its_entry(

@@ -79,7 +79,7 @@ class FrozenServers:
             return
         frozen = read_frozen(rows)
         if isinstance(frozen, Program):
-            _refuse_other(launch.argv[0], frozen.digest, program_digest(launch.argv[0]))
+            _refuse_other(launch, launch.argv[0], frozen.digest, program_digest(launch.argv[0]))
             return
         before, own = _split(launch.argv, frozen.args)
         if isinstance(frozen, DockerImage):
@@ -89,7 +89,7 @@ class FrozenServers:
         if isinstance(frozen, LocalFiles):
             script = os.path.join(launch.cwd or os.getcwd(), before[-1])
             digest, _ = files_digest(script, frozen.language)
-            _refuse_other(script, frozen.digest, digest)
+            _refuse_other(launch, script, frozen.digest, digest)
             if frozen.language == PYTHON:
                 launch.env["PYTHONPYCACHEPREFIX"] = self._bytecode(digest, script)
             return
@@ -299,10 +299,10 @@ def _split(argv: list[str], count: int) -> tuple[list[str], list[str]]:
     return argv[: len(argv) - count], argv[len(argv) - count :]
 
 
-def _refuse_other(what: str, frozen: str, found: str) -> None:
+def _refuse_other(launch: Launch, what: str, frozen: str, found: str) -> None:
     if found != frozen:
         raise FrozenError(
             f"{what} is not what was reviewed, or something else that it may load is not: "
             f"frozen as {frozen}, and now {found}; "
-            "review what has changed, and compile again with --refresh"
+            f"review what has changed, and compile again with --refresh {launch.name}"
         )
