@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:dbb3a4e26df5c0fe61a830a590d2b13ea260ee677586d258e3a08ecb9d985e15 (mcpagg 0.1.0)
+#   runtime:  sha256:182dffcad905b5ddbc96985c63a026cf17a1268ca1861c912e7656dd4d96b5c9 (mcpagg 0.1.0)
 
 import sys
 
@@ -444,7 +444,7 @@ def main(tables, file, embed_runtime):
         if handover.at_end and not handover.unprocessed:
             _exit(0)
     embed_runtime()
-    from _mcpagg_dbb3a4e2.stdio.running import run
+    from _mcpagg_182dffca.stdio.running import run
 
     run(tables, file, handover)
 
@@ -484,8 +484,8 @@ def string_at(text, index):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_dbb3a4e2.plan.plan import Plan
-    from _mcpagg_dbb3a4e2.tool.aggregator import aggregator_of
+    from _mcpagg_182dffca.plan.plan import Plan
+    from _mcpagg_182dffca.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -10997,7 +10997,7 @@ def run_late(name):
 
 def embed_runtime():
     run_late("start.embedded")
-    embed("_mcpagg_dbb3a4e2", RUNTIME, globals(), RUNTIME_END)
+    embed("_mcpagg_182dffca", RUNTIME, globals(), RUNTIME_END)
 
 
 PLAN = {

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -140,6 +141,23 @@ def test_a_check_names_rows_that_were_edited_by_hand(
     capsys.readouterr()
     assert main(["--check", "--offline", "-o", str(file)]) == 1
     assert "edited by hand" in capsys.readouterr().out
+
+
+def test_an_installed_tree_that_was_edited_is_neither_started_nor_fetched(
+    tmp_path: Path, both: Registries, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = frozen(tmp_path, ENTRIES["pypi"])
+    (module,) = Path(os.environ["XDG_CACHE_HOME"]).glob("mcpagg/trees/*/env/lib/*/*/deep_dep.py")
+    module.write_text(module.read_text().replace(GOOD, BAD))
+    capsys.readouterr()
+    assert main(["--check", "-o", str(file)]) == 4
+    told = capsys.readouterr().err
+    assert "what is installed is not as it was" in told
+    assert "deep_dep.py has changed; remove " in told
+    for flags in (["--prefetch"], ["--prefetch", "--offline"]):
+        command = [which("python3"), "-I", str(file), *flags]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert (done.returncode, "deep_dep.py has changed" in done.stdout) == (1, True)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -152,6 +152,15 @@ class FrozenServers:
         remedy = f"remove {place}, and it is installed anew"
         return f"what is installed is not as it was: {found}; {remedy}" if found else ""
 
+    def require_sound(self, launch: Launch) -> None:
+        """Refuse a tree that is installed, and not as it was.
+
+        Raises:
+            FrozenError: it is not.
+        """
+        if found := self.damage(launch):
+            raise FrozenError(found)
+
     def fetch(self, launch: Launch, report: Callable[[str], None]) -> str:
         """Have all on this machine that a server starts; return that in a few words.
 
@@ -161,6 +170,7 @@ class FrozenServers:
         frozen = read_frozen(self._table[launch.name])
         if isinstance(frozen, (NpmTree, PypiTree)):
             self.installed(frozen, launch, report)
+            self.require_sound(launch)
         elif isinstance(frozen, DockerImage):
             with self._at_work(self._programs(launch, lambda: None)) as programs:
                 pull(programs, frozen, launch.argv[0], self._folder)
@@ -177,6 +187,7 @@ class FrozenServers:
             is_there = self._is_whole(frozen, self._place(frozen, launch))
             if not is_there:
                 raise FrozenError("it is not installed")
+            self.require_sound(launch)
         elif isinstance(frozen, DockerImage):
             with self._at_work(self._programs(launch, lambda: None)) as programs:
                 if not is_here(programs, frozen, launch.argv[0], self._folder):
