@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -403,6 +404,28 @@ def test_a_local_script_is_frozen_as_it_is_now(
     capsys.readouterr()
     main(["--check", "--offline", "-o", str(file)])
     assert "server 'toy': what it starts here was not compared: it" in capsys.readouterr().err
+
+
+def test_what_is_not_frozen_beside_what_is_stays_visible(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from wire import STUB
+
+    config, file = tmp_path / "mcp.json", tmp_path / "server.py"
+    stub = [STUB[0], STUB[-1], json.dumps({"tools": ["t"]})]
+    loose = {"command": "sh", "args": ["-c", f"exec {shlex.join(stub)}"]}
+    servers = {"toy": {"command": stub[0], "args": stub[1:]}, "loose": loose}
+    config.write_text(json.dumps({"mcpServers": servers}))
+    assert main([str(config), "-o", str(file), "--freeze"]) == 0
+    assert "  not frozen: loose\n" in capsys.readouterr().out
+    assert main(["--check", "-o", str(file), "--report", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["frozen"]["loose"] == []
+    for flag in ("--list", "--env", "--check"):
+        command = [which("python3"), "-I", str(file), flag]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        line = "loose: not frozen" if flag != "--check" else "as it was compiled; not frozen"
+        assert line in done.stdout
+        assert "toy: not frozen" not in done.stdout
 
 
 def test_what_is_installed_is_frozen_with_the_values_of_its_entry(

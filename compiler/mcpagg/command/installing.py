@@ -32,6 +32,7 @@ _ABSOLUTE = "{} resolves no path from the project: the entries have one of this 
 _LOOSE = (
     "may start with other dependencies each time; --freeze records those of now, starts no others"
 )
+_REFUSED = "not frozen: the warning about it says why, and what helps"
 _INSTALL, _INSTALL_OR_FREEZE = "Install? [y/N] ", "Install? [y]es / [f]reeze first / [N]o "
 YES = ("y", "yes")
 _NO_TERMINAL = "--yes is needed where nobody can be asked"
@@ -175,7 +176,8 @@ def _change_lines(installation: Installation) -> Iterator[Line]:
         yield Line(f"  {_ABSOLUTE.format(form_of(scope).shown)}")
     yield Line(f"  FILE: {plan.file}, compiled from {plan.source.name} beside it")
     if loose := _not_frozen(installation):
-        yield Line(f"  {', '.join(loose)}: {_LOOSE}")
+        is_refused = bool(installation.result.options.freeze)
+        yield Line(f"  {', '.join(loose)}: {_REFUSED if is_refused else _LOOSE}")
     if installation.changes:
         yield Line(f"  the config as it is now: {backup_of(scope).name} beside it")
     for name, argv in installation.argvs.items():

@@ -224,6 +224,8 @@ def _summary(file: Path, result: Compilation, verbose: bool) -> Iterator[str]:
         yield f"  composite tools: {', '.join(composites)}"
     if result.left_out:
         yield f"  left out: {', '.join(f'{name} ({why})' for name, why in result.left_out.items())}"
+    if result.data.not_frozen:
+        yield f"  not frozen: {', '.join(result.data.not_frozen)}"
     if kept := result.data.snapshot.kept:
         yield f"  as they were, for they failed: {', '.join(kept)}"
     if WINDOWS and result.options.allow_secrets:

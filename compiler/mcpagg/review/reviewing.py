@@ -44,9 +44,9 @@ class Review:
     `counting` are the classes that fail a check, `news` those of what registries offer; `unchanged`
     is the number of servers of which nothing has changed; `diff` a unified diff of what no table of
     the file explains, "" for none. `findings` are those of lint in what is listed now; `costs` are
-    (profile, those of its list of tools), that of all (None) first. `frozen` is the table FROZEN.
-    `errors` are why nothing can be compiled now: what servers say is then all that was compared, if
-    they could be asked.
+    (profile, those of its list of tools), that of all (None) first. `frozen` is the table FROZEN;
+    where it has servers, those that are not frozen have no rows there. `errors` are why nothing can
+    be compiled now: what servers say is then all that was compared, if they could be asked.
     """
 
     file: str
@@ -126,7 +126,7 @@ def review(
         since=since,
         findings=result.findings,
         costs=((None, result.costs), *result.profiles.items()),
-        frozen=result.data.frozen,
+        frozen={**result.data.frozen, **dict.fromkeys(result.data.not_frozen, ())},
     )
     offered = [
         change
