@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:615a5b9e0613c4f5042aa0809f2b8122e4be127a25ae11498257ad50b88d5844 (mcpagg 0.1.0)
+#   runtime:  sha256:4a23604b819a1d1093955dfc1ba66429134d73f90669de80b0d150de86920a16 (mcpagg 0.1.0)
 
 import sys
 
@@ -444,7 +444,7 @@ def main(tables, file, embed_runtime):
         if handover.at_end and not handover.unprocessed:
             _exit(0)
     embed_runtime()
-    from _mcpagg_615a5b9e.stdio.running import run
+    from _mcpagg_4a23604b.stdio.running import run
 
     run(tables, file, handover)
 
@@ -484,8 +484,8 @@ def string_at(text, index):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_615a5b9e.plan.plan import Plan
-    from _mcpagg_615a5b9e.tool.aggregator import aggregator_of
+    from _mcpagg_4a23604b.plan.plan import Plan
+    from _mcpagg_4a23604b.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -10999,7 +10999,7 @@ def run_late(name):
 
 def embed_runtime():
     run_late("start.embedded")
-    embed("_mcpagg_615a5b9e", RUNTIME, globals(), RUNTIME_END)
+    embed("_mcpagg_4a23604b", RUNTIME, globals(), RUNTIME_END)
 
 
 PLAN = {

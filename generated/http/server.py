@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py --name http --serve stdio,http
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:615a5b9e0613c4f5042aa0809f2b8122e4be127a25ae11498257ad50b88d5844 (mcpagg 0.1.0; with http, messages.param_headers)
+#   runtime:  sha256:4a23604b819a1d1093955dfc1ba66429134d73f90669de80b0d150de86920a16 (mcpagg 0.1.0; with http, messages.param_headers)
 
 import sys
 
@@ -400,7 +400,7 @@ def main(tables, file, embed_runtime):
         if handover.at_end and not handover.unprocessed:
             _exit(0)
     embed_runtime()
-    from _mcpagg_615a5b9e.stdio.running import run
+    from _mcpagg_4a23604b.stdio.running import run
 
     run(tables, file, handover)
 
@@ -440,8 +440,8 @@ def string_at(text, index):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_615a5b9e.plan.plan import Plan
-    from _mcpagg_615a5b9e.tool.aggregator import aggregator_of
+    from _mcpagg_4a23604b.plan.plan import Plan
+    from _mcpagg_4a23604b.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -12560,7 +12560,7 @@ def run_late(name):
 
 def embed_runtime():
     run_late("start.embedded")
-    embed("_mcpagg_615a5b9e", RUNTIME, globals(), RUNTIME_END)
+    embed("_mcpagg_4a23604b", RUNTIME, globals(), RUNTIME_END)
 
 
 PLAN = {
@@ -12579,7 +12579,7 @@ PLAN = {
 
 async def app(scope, receive, send):
     """The ASGI application, for `uvicorn server:app` and its like."""
-    from _mcpagg_615a5b9e.http.app import serve_asgi
+    from _mcpagg_4a23604b.http.app import serve_asgi
 
     await serve_asgi(PLAN, __file__, scope, receive, send)
 

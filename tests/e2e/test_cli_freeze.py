@@ -376,6 +376,17 @@ def test_a_registry_that_is_away_fails_by_name(
     assert not file.exists()
 
 
+@needs_npm
+def test_settings_of_npm_change_nothing_of_what_is_resolved(
+    tmp_path: Path, both: Registries
+) -> None:
+    settings = "save=false\npackage-lock=false\nusage=true\nversion=true\njson=true\n"
+    Path(both.environment("first")["npm_config_userconfig"]).write_text(settings)
+    file = frozen(tmp_path, ENTRIES["npm"])
+    assert versions(file) == ["deep-dep 1.0.0", "helper-dep 1.0.0", "toy-server 1.0.0"]
+    assert said(file) == f"{GOOD} own"
+
+
 def test_a_local_script_is_frozen_as_it_is_now(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -499,6 +510,28 @@ def test_an_interruption_ends_what_looks_up_packages(
         wire.signal(number)
         assert wire.wait() == (130 if number == signal.SIGINT else -number)
         assert not any(map(alive, tools))
+    assert not [path for path in temporary.iterdir() if path.name.startswith("mcpagg-")]
+
+
+@needs_npm
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_ends_at_once_what_waits_for_a_registry(
+    tmp_path: Path, both: Registries, number: signal.Signals
+) -> None:
+    both.npm.held = "/-/npm/v1/keys"  # asked by the compiler itself
+    config, temporary = tmp_path / "mcp.json", tmp_path / "temporary"
+    config.write_text(json.dumps({"mcpServers": {"toy": ENTRIES["npm"]}}))
+    temporary.mkdir()
+    # As if requests had all the time there is.
+    patch = (
+        "from mcpagg.passes.freezing import provenance as p; p.SECONDS = p.REQUEST_SECONDS = 9e3"
+    )
+    run = f"import sys; {patch}; from mcpagg.command.cli import main; sys.exit(main())"
+    command = [sys.executable, "-c", run, str(config), "-o", str(tmp_path / "f.py"), "--freeze"]
+    with Wire(command, env={**os.environ, "TMPDIR": str(temporary)}) as wire:
+        assert both.npm.asked_for_held.wait(TIMEOUT)
+        wire.signal(number)
+        assert wire.wait() == (130 if number == signal.SIGINT else -number)
     assert not [path for path in temporary.iterdir() if path.name.startswith("mcpagg-")]
 
 
