@@ -55,6 +55,8 @@ def _spelled(name: str, how: Option) -> str:
     takes = "\\|".join(how.help) if isinstance(how.help, Mapping) else how.value[0]
     if how.flags == (name,):
         return f"`{name.upper()}`"
+    if how.alone:
+        return f"`{flag_of(name)}[={takes}]`"
     return _flags(how.flags or (flag_of(name),), takes)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from compilations import compilation, tool
 
+from mcpagg.command.arguments import argument_parser
 from mcpagg.command.invocation import parse
 from mcpagg.options import Options
 from mcpagg.passes.emission.recorded import read_contents
@@ -206,6 +207,13 @@ def test_a_name_to_freeze_follows_an_equals_sign(
     run = parse(words)
     assert (run.config, run.options.freeze) == ("mcp.json", globs)
     assert run.options.words() == recorded
+
+
+def test_the_help_shows_that_a_name_may_be_left_out() -> None:
+    help_ = argument_parser().format_help()
+    assert "[--freeze[=NAME]] " in help_
+    assert "\n  --freeze[=NAME]       have all" in help_
+    assert "--freeze NAME" not in help_
 
 
 def test_a_name_without_one_is_explained() -> None:
