@@ -56,7 +56,7 @@ def _spelled(name: str, how: Option) -> str:
     if how.flags == (name,):
         return f"`{name.upper()}`"
     if how.alone:
-        return f"`{flag_of(name)}`, `{flag_of(name)}={takes}`"
+        return f"`{flag_of(name)}[={takes}]`"
     return _flags(how.flags or (flag_of(name),), takes)
 
 

@@ -52,6 +52,11 @@ class ProxyData:
     listed: Snapshot
     frozen: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
+    @property
+    def not_frozen(self) -> tuple[str, ...]:
+        """The servers that are not frozen, where others are."""
+        return tuple(name for name in self.rows if self.frozen and name not in self.frozen)
+
 
 @dataclass(frozen=True)
 class Compilation:

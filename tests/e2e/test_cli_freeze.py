@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -120,6 +122,43 @@ def test_a_tree_stays_until_it_is_refreshed(
     assert "toy 1: packages\n" in capsys.readouterr().out
     assert versions(file)[0] == "deep-dep 1.0.1"
     assert said(file) == f"{BAD} own"
+
+    # What registries offer does not count, but what this FILE starts otherwise than an older one.
+    (tmp_path / "old.py").write_bytes(first)
+    check = ["--check", "--offline", "-o", str(file), "--against", str(tmp_path / "old.py")]
+    capsys.readouterr()
+    assert main(check) == 1
+    assert MOVED in capsys.readouterr().out
+    assert main([*check, "--fail-on", "launch"]) == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_check_names_rows_that_were_edited_by_hand(
+    tmp_path: Path, both: Registries, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = frozen(tmp_path, ENTRIES[kind])
+    assert main(["--check", "--offline", "-o", str(file)]) == 0
+    file.write_text(file.read_text().replace("deep-dep 1.0.0 ", "deep-dep 0.9.9 ", 1))
+    capsys.readouterr()
+    assert main(["--check", "--offline", "-o", str(file)]) == 1
+    assert "edited by hand" in capsys.readouterr().out
+
+
+def test_an_installed_tree_that_was_edited_is_neither_started_nor_fetched(
+    tmp_path: Path, both: Registries, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = frozen(tmp_path, ENTRIES["pypi"])
+    (module,) = Path(os.environ["XDG_CACHE_HOME"]).glob("mcpagg/trees/*/env/lib/*/*/deep_dep.py")
+    module.write_text(module.read_text().replace(GOOD, BAD))
+    capsys.readouterr()
+    assert main(["--check", "-o", str(file)]) == 4
+    told = capsys.readouterr().err
+    assert "what is installed is not as it was" in told
+    assert "deep_dep.py has changed; remove " in told
+    for flags in (["--prefetch"], ["--prefetch", "--offline"]):
+        command = [which("python3"), "-I", str(file), *flags]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert (done.returncode, "deep_dep.py has changed" in done.stdout) == (1, True)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -315,7 +354,7 @@ def test_what_cannot_be_frozen_is_said_and_strict_refuses(
     config.write_text(json.dumps({"mcpServers": servers}))
     assert main([str(config), "--freeze", "--dry-run"]) == 0
     told = capsys.readouterr().err
-    assert "mcpServers.a: server 'a' is not frozen: it is started by `sh -c`" in told
+    assert "mcpServers.a: server 'a' is not frozen: it is started by `sh`" in told
     assert "mcpServers.b: server 'b' is not frozen: it is reached at a URL" in told
     assert main([str(config), "--freeze=a", "--strict", "-o", str(tmp_path / "server.py")]) == 2
     told = capsys.readouterr().err
@@ -335,6 +374,17 @@ def test_a_registry_that_is_away_fails_by_name(
     assert main([str(config), "--freeze", "-o", str(file)]) == 4
     assert "server 'toy' could not be frozen: npm says: code E503" in capsys.readouterr().err
     assert not file.exists()
+
+
+@needs_npm
+def test_settings_of_npm_change_nothing_of_what_is_resolved(
+    tmp_path: Path, both: Registries
+) -> None:
+    settings = "save=false\npackage-lock=false\nusage=true\nversion=true\njson=true\n"
+    Path(both.environment("first")["npm_config_userconfig"]).write_text(settings)
+    file = frozen(tmp_path, ENTRIES["npm"])
+    assert versions(file) == ["deep-dep 1.0.0", "helper-dep 1.0.0", "toy-server 1.0.0"]
+    assert said(file) == f"{GOOD} own"
 
 
 def test_a_local_script_is_frozen_as_it_is_now(
@@ -357,8 +407,36 @@ def test_a_local_script_is_frozen_as_it_is_now(
     told = capsys.readouterr()
     assert "launch             is frozen otherwise" in told.out
     assert "compile it again" in told.err
+    assert main(["--check", "--offline", "-o", str(file)]) == 1
+    assert "launch             is frozen otherwise" in capsys.readouterr().out
     frozen(tmp_path, entry)
     assert read_contents(file).frozen["toy"][0].endswith(" 2 args=1")
+    script.rename(script.with_name("moved.py"))
+    capsys.readouterr()
+    main(["--check", "--offline", "-o", str(file)])
+    assert "server 'toy': what it starts here was not compared: it" in capsys.readouterr().err
+
+
+def test_what_is_not_frozen_beside_what_is_stays_visible(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from wire import STUB
+
+    config, file = tmp_path / "mcp.json", tmp_path / "server.py"
+    stub = [STUB[0], STUB[-1], json.dumps({"tools": ["t"]})]
+    loose = {"command": "sh", "args": ["-c", f"exec {shlex.join(stub)}"]}
+    servers = {"toy": {"command": stub[0], "args": stub[1:]}, "loose": loose}
+    config.write_text(json.dumps({"mcpServers": servers}))
+    assert main([str(config), "-o", str(file), "--freeze"]) == 0
+    assert "  not frozen: loose\n" in capsys.readouterr().out
+    assert main(["--check", "-o", str(file), "--report", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["frozen"]["loose"] == []
+    for flag in ("--list", "--env", "--check"):
+        command = [which("python3"), "-I", str(file), flag]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        line = "loose: not frozen" if flag != "--check" else "as it was compiled; not frozen"
+        assert line in done.stdout
+        assert "toy: not frozen" not in done.stdout
 
 
 def test_what_is_installed_is_frozen_with_the_values_of_its_entry(
@@ -432,6 +510,28 @@ def test_an_interruption_ends_what_looks_up_packages(
         wire.signal(number)
         assert wire.wait() == (130 if number == signal.SIGINT else -number)
         assert not any(map(alive, tools))
+    assert not [path for path in temporary.iterdir() if path.name.startswith("mcpagg-")]
+
+
+@needs_npm
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_ends_at_once_what_waits_for_a_registry(
+    tmp_path: Path, both: Registries, number: signal.Signals
+) -> None:
+    both.npm.held = "/-/npm/v1/keys"  # asked by the compiler itself
+    config, temporary = tmp_path / "mcp.json", tmp_path / "temporary"
+    config.write_text(json.dumps({"mcpServers": {"toy": ENTRIES["npm"]}}))
+    temporary.mkdir()
+    # As if requests had all the time there is.
+    patch = (
+        "from mcpagg.passes.freezing import provenance as p; p.SECONDS = p.REQUEST_SECONDS = 9e3"
+    )
+    run = f"import sys; {patch}; from mcpagg.command.cli import main; sys.exit(main())"
+    command = [sys.executable, "-c", run, str(config), "-o", str(tmp_path / "f.py"), "--freeze"]
+    with Wire(command, env={**os.environ, "TMPDIR": str(temporary)}) as wire:
+        assert both.npm.asked_for_held.wait(TIMEOUT)
+        wire.signal(number)
+        assert wire.wait() == (130 if number == signal.SIGINT else -number)
     assert not [path for path in temporary.iterdir() if path.name.startswith("mcpagg-")]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +18,8 @@ from mcpagg.passes.freezing.commands import (
     ScriptRequest,
     read_command,
 )
+from mcpagg.passes.freezing.local import freeze_program
+from mcpagg_runtime.launch.launch import Launch
 
 DIGEST = "sha256:" + "0" * 64
 
@@ -100,7 +104,7 @@ def test_what_a_command_asks_for(line: str, asked: Request, args: int) -> None:
         ("npx a@${V}", "is what variables say: a@${V}"),
         ("npx -p a -p a@1 run", "one package twice"),
         ("npm exec a --flag", "options behind the package"),
-        ("npm start", "`npm start`"),
+        ("npm start", "`npm`"),
         ("bunx --bun a", "the option --bun"),
         ("uvx", "nothing to run"),
         ("uvx --index https://h a", "the option --index"),
@@ -113,16 +117,25 @@ def test_what_a_command_asks_for(line: str, asked: Request, args: int) -> None:
         ("uv run server.py", "a project or a script"),
         ("uv run --with a server.py", "no program of its packages"),
         ("uv run --with a python -m b", "no program of its packages"),
-        ("uv --directory /d run a", "`uv --directory`"),
+        ("uv --directory /d run a", "`uv`"),
         ("docker run -i", "no image"),
-        ("docker compose up", "`docker compose`"),
+        ("docker compose up", "`docker`"),
         ("docker run o/s:$TAG", "is what variables say"),
         ("python3 -m server", "`python3 -m`"),
         ("node -e 1", "`node -e`"),
         ("node -r ./hook.js server.js", "the option -r"),
-        ("sh -c npx", "`sh -c`"),
-        ("cmd /c server.exe", "`server`"),
-        ("deno run a.ts", "`deno run`"),
+        ("sh -c npx", "`sh`"),
+        ("cmd /c server.exe", "`cmd`"),
+        ("deno run a.ts", "by `deno`, which runs another program"),
+        ("nice npx -y a", "by `nice`, which runs another program"),
+        ("/usr/bin/timeout 60 npx -y a", "by `timeout`"),
+        ("stdbuf -oL npx a", "by `stdbuf`"),
+        ("/x/pypy3 server.py", "by `pypy3`"),
+        ("ruby3.2 x", "by `ruby3.2`"),
+        ("java -jar x.jar", "by `java`"),
+        ("/opt/unknown -- npx -y a", "by `unknown`, which is given npx to run"),
+        ("/opt/unknown --runner=/bin/python3.12", "is given /bin/python3.12 to run"),
+        ("/opt/unknown server.rb", "is given server.rb to run"),
         ("$HOME/server", "is what variables say"),
     ],
 )
@@ -166,3 +179,21 @@ def test_every_command_can_be_frozen_or_says_why_not(words: list[str]) -> None:
 def test_other_variables_are_not() -> None:
     found = request("npx a", NODE_OPTIONS="--max-old-space-size=64", REGION="${R}")
     assert found == npm("a@latest")
+
+
+@pytest.mark.parametrize("words", [["{}"], ["--run={}"], ["--", "other"], ["folder"]])
+def test_a_program_that_is_given_another_to_run_is_not_frozen(
+    tmp_path: Path, words: list[str]
+) -> None:
+    own, other = tmp_path / "own", tmp_path / "other"
+    for program in (own, other):
+        program.write_bytes(b"\x7fELF")
+        program.chmod(0o755)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "__main__.py").write_text("")
+    (tmp_path / "data").write_text("")
+    env = {"PATH": str(tmp_path)}
+    argv = [str(own), *(word.format(other) for word in words)]
+    with pytest.raises(NotFreezable, match="is started by `own`, which is given"):
+        freeze_program(Launch(argv, env, str(tmp_path), {}))
+    assert freeze_program(Launch([str(own), "serve", "data"], env, str(tmp_path), {})).digest

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from compilations import compilation, tool
 
+from mcpagg.command.arguments import argument_parser
 from mcpagg.command.invocation import parse
 from mcpagg.options import Options
 from mcpagg.passes.emission.recorded import read_contents
@@ -208,6 +209,13 @@ def test_a_name_to_freeze_follows_an_equals_sign(
     assert run.options.words() == recorded
 
 
+def test_the_help_shows_that_a_name_may_be_left_out() -> None:
+    help_ = argument_parser().format_help()
+    assert "[--freeze[=NAME]] " in help_
+    assert "\n  --freeze[=NAME]       have all" in help_
+    assert "--freeze NAME" not in help_
+
+
 def test_a_name_without_one_is_explained() -> None:
     with pytest.raises(ConfigError) as caught:
         parse(["--freeze", "a", "mcp.json"])
@@ -268,3 +276,15 @@ def test_an_image_that_nobody_knows_is_named(tmp_path: Path) -> None:
     request = ImageRequest("docker", "o/s", 0)
     with pytest.raises(Unresolved, match="docker says: Cannot connect to the Docker daemon"):
         resolve_image(request, docker(tmp_path, {}), tmp_path)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the stub is a script of POSIX")
+def test_a_docker_without_buildx_is_named_beside_why_no_image_is_known(tmp_path: Path) -> None:
+    launch = docker(tmp_path, {})
+    program = tmp_path / "docker"
+    usage = "if sys.argv[1] == 'buildx':\n    sys.exit('unknown flag: --format\\nUsage: docker')\n"
+    program.write_text(program.read_text().replace("if sys", f"{usage}if sys", 1))
+    with pytest.raises(Unresolved) as caught:
+        resolve_image(ImageRequest("docker", "o/s", 0), launch, tmp_path)
+    assert "Cannot connect to the Docker daemon; docker has no buildx" in str(caught.value)
+    assert "Usage" not in str(caught.value)

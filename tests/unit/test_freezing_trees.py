@@ -131,6 +131,7 @@ def test_platforms_are_those_that_all_needed_packages_fit() -> None:
     tree = tree_of(TOP, lock(dep=entry("dep", os=["darwin"])))
     assert tree.on == ("darwin-x64", "darwin-arm64")
     assert left_out(tree).startswith("linux-x64, ")
+    assert tree_of(TOP, lock(dep=entry("dep", os="darwin"))).rows() == tree.rows()
     tree = tree_of(TOP, lock(dep=entry("dep", os=["darwin"], optional=True)))
     assert (tree.on, left_out(tree)) == ((), "")
     assert fits({"libc": ["musl"]}, "linux-x64-musl")

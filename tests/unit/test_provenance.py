@@ -6,14 +6,17 @@ import base64
 import json
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from registries import REPOSITORY, Registries, registries
+from wire import TIMEOUT
 
 from mcpagg.passes.freezing import provenance
 from mcpagg.passes.freezing.attestations import Unanswered, npm_builder, pypi_builder
+from mcpagg.passes.freezing.running import end_tools
 from mcpagg.passes.freezing.trees import builders_of, hashes_of, other_builders
 from mcpagg_runtime.frozen.table import NpmTree, PypiTree, read_frozen
 from mcpagg_runtime.launch.launch import Launch
@@ -82,6 +85,33 @@ def test_a_request_has_an_end_and_so_have_all_of_a_tree(
 
 
 @needs_npm
+def test_a_request_that_never_ends_is_given_up_in_time_and_at_an_interruption(
+    both: Registries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both.npm.held = "/-/npm/v1/keys"
+    monkeypatch.setattr(provenance, "REQUEST_SECONDS", 3600.0)
+    monkeypatch.setattr(provenance, "SECONDS", 0.5)
+    assert asked(both, "npm", tmp_path) == (dict.fromkeys(ATTESTED, ""), 3)
+
+    monkeypatch.setattr(provenance, "SECONDS", 3600.0)
+    both.npm.asked_for_held.clear()
+    with ThreadPoolExecutor(1) as pool:
+        task = pool.submit(asked, both, "npm", tmp_path)
+        assert both.npm.asked_for_held.wait(TIMEOUT)
+        end_tools()
+        assert task.result(TIMEOUT) == (dict.fromkeys(ATTESTED, ""), 3)
+
+
+@pytest.mark.parametrize("version", ["9" * 5000, "1.x", [1], None])
+def test_an_odd_version_of_an_index_is_no_fault(
+    both: Registries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: object
+) -> None:
+    document = {"meta": {"api-version": version}}
+    monkeypatch.setattr(provenance.Requests, "document", lambda *_: document)
+    assert set(asked(both, "pypi", tmp_path)[0].values()) == {""}
+
+
+@needs_npm
 def test_credentials_of_npm_are_not_used(both: Registries, tmp_path: Path) -> None:
     both.npm.attest("deep-dep", "1.0.0")
     host = both.npm.url.partition(":")[2]
@@ -147,6 +177,8 @@ def built(**parameters: object) -> dict[str, Any]:
         # of which nothing can be read
         (of_npm({}), ""),
         (of_npm(built(source="https://github.com/o/r x")), ""),
+        (of_npm(built(source="https://github.com/o/r/../../evil/x")), ""),
+        (of_npm(built(source="https://github.com/o/r\n/x")), ""),
         (of_npm([]), ""),
         ({"attestations": [{"predicateType": "https://slsa.dev/provenance/v1"}]}, ""),
     ],

@@ -13,7 +13,7 @@ from compilations import compilation
 
 from mcpagg.command.printing import Line
 from mcpagg.passes.emission.recorded import NO_CONTENTS, Contents
-from mcpagg.review import CLASSES, NEWS, STRUCTURAL
+from mcpagg.review import CLASSES, STRUCTURAL
 from mcpagg.review.changes import Change, compare, summaries
 from mcpagg.review.costs import Cost
 from mcpagg.review.describing import excerpts, tone
@@ -220,7 +220,7 @@ def test_another_order_of_servers_is_told() -> None:
 
 def test_every_class_has_a_level_and_texts_and_versions_are_not_structural() -> None:
     assert sorted(class_ for classes in LEVELS.values() for class_ in classes) == sorted(CLASSES)
-    assert CLASSES.keys() - STRUCTURAL == NEWS | {"text", "version"}
+    assert CLASSES.keys() - STRUCTURAL == {"text", "version"}
 
 
 # --- Reports --------------------------------------------------------------------------------------

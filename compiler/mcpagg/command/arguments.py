@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -222,6 +223,13 @@ def _choice_type(choices: Mapping[str, str]) -> Callable[[str], str]:
 
 class _Parser(argparse.ArgumentParser):
     """A parser that raises ConfigError, and prints as the rest of the compiler does."""
+
+    def format_help(self) -> str:
+        """Return the help; argparse has no form for a value behind `=` that may be left out."""
+        text = super().format_help()
+        for flag in ALONE:
+            text = re.sub(rf"{flag} ([A-Z]+)(?:  (?= ))?", rf"{flag}[=\1]", text)
+        return text
 
     def given(self, words: list[str]) -> dict[str, Any]:
         """Return what is given on a command line, by the names of options.

@@ -34,6 +34,7 @@ _STARTED_IN = "the entries lead from the folder that Claude Code is started in: 
 _LOOSE = (
     "may start with other dependencies each time; --freeze records those of now, starts no others"
 )
+_REFUSED = "not frozen: the warning about it says why, and what helps"
 _INSTALL, _INSTALL_OR_FREEZE = "Install? [y/N] ", "Install? [y]es / [f]reeze first / [N]o "
 YES = ("y", "yes")
 _NO_TERMINAL = "--yes is needed where nobody can be asked"
@@ -182,7 +183,8 @@ def _change_lines(installation: Installation) -> Iterator[Line]:
             yield Line(f"  {_STARTED_IN.format(scope.folder)}")
     yield Line(f"  FILE: {plan.file}, compiled from {plan.source.name} beside it")
     if loose := _not_frozen(installation):
-        yield Line(f"  {', '.join(loose)}: {_LOOSE}")
+        is_refused = bool(installation.result.options.freeze)
+        yield Line(f"  {', '.join(loose)}: {_REFUSED if is_refused else _LOOSE}")
     if installation.changes and installation.backup is not None:
         yield Line(f"  backup: {installation.backup}")
     for name, argv in installation.argvs.items():

@@ -26,7 +26,6 @@ from mcpagg.passes.emission.output import (
     write,
 )
 from mcpagg.problems import ConfigError, Drift, Problem, count
-from mcpagg.review import STRUCTURAL, USUAL
 
 if TYPE_CHECKING:
     from mcpagg.command.arguments import Run
@@ -101,9 +100,7 @@ def compare(file: Path, result: Compilation, run: Run, again: str) -> None:
     old = on_disk(before)
     if CRLF in old:
         say(f"{before}: {HAS_CRLF.format(before.name)}")
-    counting = frozenset(run.fail_on or USUAL)
-    counting = counting & STRUCTURAL if run.structural else counting
-    comparison = review(file, old, result, counting, since)
+    comparison = review(file, old, result, run.fail_on, since, structural=run.structural)
     if not since and is_extension(file) and old and not _has_same_contents(file, result):
         other = Change("file", "", "proxy", what=OTHER_MANIFEST)
         comparison = replace(comparison, changes=(*comparison.changes, other))
@@ -228,6 +225,8 @@ def _summary(file: Path, result: Compilation, verbose: bool) -> Iterator[str]:
         yield f"  composite tools: {', '.join(composites)}"
     if result.left_out:
         yield f"  left out: {', '.join(f'{name} ({why})' for name, why in result.left_out.items())}"
+    if result.data.not_frozen:
+        yield f"  not frozen: {', '.join(result.data.not_frozen)}"
     if kept := result.data.snapshot.kept:
         yield f"  as they were, for they failed: {', '.join(kept)}"
     if WINDOWS and result.options.allow_secrets:

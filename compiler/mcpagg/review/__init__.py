@@ -38,10 +38,7 @@ ALWAYS = frozenset({"hidden", "registry", "runtime"})
 """The classes that always count: what cannot be seen, what is not as reviewed or not compared."""
 
 NEWS = frozenset({"advisories", "provenance", "packages"})
-"""The classes of what strangers have published: it changes no proxy, nor what one runs."""
+"""The classes of what strangers publish: what registries offer of them changes no proxy."""
 
-USUAL = frozenset(CLASSES) - NEWS
-"""The classes that count unless others are named."""
-
-STRUCTURAL = USUAL - {"text", "version"}
-"""The classes that count with `--structural`."""
+STRUCTURAL = frozenset(CLASSES) - {"text", "version"}
+"""The classes that can count with `--structural`."""

@@ -31,6 +31,7 @@ class Change:
     template, skill or proxy, `name` the server's own name of the item (a URI, where it has one),
     `place` a JSON pointer into the item or the server, "" for all of it. `what` says in words what
     became of the place; `before` and `after` are its values: of an item that was added, all of it.
+    `is_offered`: a registry has that now, and FILE is as it was.
     """
 
     class_: str
@@ -41,6 +42,7 @@ class Change:
     what: str = "changed"
     before: Any = ABSENT
     after: Any = ABSENT
+    is_offered: bool = False
 
 
 class Subject(NamedTuple):

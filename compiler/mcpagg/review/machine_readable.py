@@ -54,8 +54,9 @@ def as_json(review: Review) -> str:
     `counts` says whether a change fails the check; `place` is a JSON pointer; values that are not
     there are left out. `diff` is a unified diff of what no table of FILE explains. `findings` are
     those of lint; `lists` are what the lists of tools cost: of all (profile null) and of each
-    profile, tokens as estimated (`costs`). `frozen` is the table of that name in FILE. Where there
-    are errors, at most what servers say was compared.
+    profile, tokens as estimated (`costs`). `frozen` is the table of that name in FILE, with []
+    for a server that is not frozen where others are. Where there are errors, at most what servers
+    say was compared.
     """
     report = {
         "file": review.file,
@@ -109,7 +110,7 @@ def _change(change: Change, review: Review) -> dict[str, Any]:
     values = {"before": change.before, "after": change.after}
     return {
         "class": change.class_,
-        "counts": change.class_ in review.counting,
+        "counts": review.counts(change),
         "server": change.server,
         "kind": change.kind,
         "name": change.name,

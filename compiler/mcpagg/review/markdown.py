@@ -59,7 +59,7 @@ def _blocks(review: Review) -> Iterator[str]:
     for class_, meaning in CLASSES.items():
         changes = [change for change in review.changes if change.class_ == class_]
         if changes and class_ != "runtime":
-            mark = "" if class_ in review.counting else " (does not count)"
+            mark = "" if any(map(review.counts, changes)) else " (does not count)"
             yield OPEN if class_ in _SHOWN else FOLDED
             yield f"<summary><b>{class_}</b>{mark}: {len(changes)}, {meaning}</summary>\n"
             for server in dict.fromkeys(change.server for change in changes):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from mcpagg.passes.freezing.checking import Offered
 from mcpagg.passes.freezing.trees import Version, builders_of, hashes_of, other_builders
@@ -14,6 +15,11 @@ KIND = "package"
 
 def offered_changes(server: str, rows: Sequence[str], offered: Offered) -> Iterator[Change]:
     """Yield what resolving a server anew would change, and what its registry no longer has."""
+    for change in _offered(server, rows, offered):
+        yield replace(change, is_offered=True)
+
+
+def _offered(server: str, rows: Sequence[str], offered: Offered) -> Iterator[Change]:
     for name, version in sorted(offered.other):
         yield _spoilt(server, name, version, "same version, other bytes")
     for name, version in sorted(offered.gone):
@@ -39,9 +45,9 @@ def frozen_changes(server: str, before: Sequence[str], after: Sequence[str]) -> 
     yield from changes
     if not changes and _builders(before) != _builders(after):
         yield Change("provenance", server, "server", what="names other builders of its packages")
-    heads = [_start(rows, is_whole=not changes) for rows in (before, after)]
-    if heads[0] != heads[1] or not (changes or _installed(before) == _installed(after)):
-        yield Change("launch", server, "server", "", "", "is frozen otherwise", *heads)
+    old, new = (_start(rows, is_whole=not changes) for rows in (before, after))
+    if old != new or not (changes or _installed(before) == _installed(after)):
+        yield Change("launch", server, "server", "", "", "is frozen otherwise", old, new)
 
 
 def _spoilt_versions(server: str, before: Sequence[str], after: Sequence[str]) -> Iterator[Change]:

@@ -14,7 +14,7 @@ from mcpagg.passes.emission.output import difference, differs
 from mcpagg.passes.emission.readback import cut
 from mcpagg.passes.emission.recorded import Contents, Rows
 from mcpagg.problems import CompileError, Problem, count
-from mcpagg.review import ALWAYS, CLASSES, NEWS, USUAL
+from mcpagg.review import ALWAYS, CLASSES, NEWS, STRUCTURAL
 from mcpagg.review.changes import Change, ServerSummary, compare, summaries, with_command_line
 from mcpagg.review.dry_run import HIDDEN, without_credentials
 from mcpagg.review.packages import frozen_changes, offered_changes
@@ -41,11 +41,12 @@ OTHER_RUNTIME = f"has another runtime of the same version, or {OTHERWISE.removep
 class Review:
     """All that has changed. `text` is that of `file`, `since` the file that is older, "" for none.
 
-    `counting` are the classes that fail a check; `unchanged` is the number of servers of which
-    nothing has changed; `diff` a unified diff of what no table of the file explains, "" for none.
-    `findings` are those of lint in what is listed now; `costs` are (profile, those of its list of
-    tools), that of all (None) first. `frozen` is the table FROZEN. `errors` are why nothing can be
-    compiled now: what servers say is then all that was compared, if they could be asked.
+    `counting` are the classes that fail a check, `news` those of what registries offer; `unchanged`
+    is the number of servers of which nothing has changed; `diff` a unified diff of what no table of
+    the file explains, "" for none. `findings` are those of lint in what is listed now; `costs` are
+    (profile, those of its list of tools), that of all (None) first. `frozen` is the table FROZEN;
+    where it has servers, those that are not frozen have no rows there. `errors` are why nothing can
+    be compiled now: what servers say is then all that was compared, if they could be asked.
     """
 
     file: str
@@ -54,7 +55,8 @@ class Review:
     servers: tuple[ServerSummary, ...] = ()
     unchanged: int = 0
     diff: str = ""
-    counting: frozenset[str] = USUAL
+    counting: frozenset[str] = frozenset(CLASSES)
+    news: frozenset[str] = frozenset(CLASSES) - NEWS
     since: str = ""
     findings: tuple[Finding, ...] = ()
     costs: tuple[tuple[str | None, tuple[Cost, ...]], ...] = ()
@@ -63,13 +65,16 @@ class Review:
 
     @property
     def fails(self) -> bool:
-        return bool(self.errors) or any(change.class_ in self.counting for change in self.changes)
+        return bool(self.errors) or any(self.counts(change) for change in self.changes)
+
+    def counts(self, change: Change) -> bool:
+        """Whether a change fails a check."""
+        return change.class_ in (self.news if change.is_offered else self.counting)
 
     @property
     def is_of_packages(self) -> bool:
         """Whether what fails is what registries have: FILE is as compiled now."""
-        failing = {change.class_ for change in self.changes if change.class_ in self.counting}
-        return failing <= NEWS | {"registry"}
+        return all(change.is_offered for change in self.changes if self.counts(change))
 
     @property
     def numbers(self) -> dict[str, int]:
@@ -100,22 +105,28 @@ def review(
     file: Path,
     old: str,
     result: Compilation,
-    counting: Collection[str] = USUAL,
+    fail_on: Collection[str] = (),
     since: str = "",
+    *,
+    structural: bool = False,
 ) -> Review:
     """Compare `old`, the text of `file`, or of the file called `since`, with a compilation.
 
+    `fail_on` are the classes that count beside those that always do, none for the usual ones.
     What servers and the launch table do not explain is a change of the class `file`: FILE then is
     not even what its own snapshot would be compiled to.
     """
+    usual = frozenset(STRUCTURAL if structural else CLASSES)
+    named = usual & frozenset(fail_on) | ALWAYS
     comparison = Review(
         str(file),
         result.text if since else old,
-        counting=ALWAYS.union(counting),
+        counting=named if fail_on else usual,
+        news=named if fail_on else usual - NEWS,
         since=since,
         findings=result.findings,
         costs=((None, result.costs), *result.profiles.items()),
-        frozen=result.data.frozen,
+        frozen={**result.data.frozen, **dict.fromkeys(result.data.not_frozen, ())},
     )
     offered = [
         change

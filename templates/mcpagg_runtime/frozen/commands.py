@@ -58,10 +58,17 @@ class CommandLine(PlainCommandLine):
         damages = self._prefetch().damages(deep=chosen.deep)
         sound = [name for name in self.plan.servers if name not in damages]
         found = check_servers(self.plan, self.folder, sound)
+        frozen = self._prefetch().names
         return {
-            name: found.get(name) or {**_NOT_STARTED, "reason": damages[name]}
+            name: {
+                **(found.get(name) or {**_NOT_STARTED, "reason": damages[name]}),
+                "frozen": name in frozen,
+            }
             for name in self.plan.servers
         }
+
+    def _health_line(self, name: str, health: dict[str, Any]) -> str:
+        return super()._health_line(name, health) + ("" if health["frozen"] else "; not frozen")
 
     def _environment(self) -> tuple[dict[str, Any], list[str]]:
         return self._with_states(*super()._environment())
@@ -73,10 +80,12 @@ class CommandLine(PlainCommandLine):
         self, document: dict[str, Any], lines: list[str]
     ) -> tuple[dict[str, Any], list[str]]:
         """Return what is said of a file, and whether what is frozen of it is installed."""
-        states = self._prefetch().states()
-        if not states:
-            return document, lines
-        shown = [f"{name}: frozen: {state}" for name, state in states.items()]
+        known = self._prefetch().states()
+        states = {name: known.get(name) for name in self.plan.servers}
+        shown = [
+            f"{name}: frozen: {state}" if state else f"{name}: not frozen"
+            for name, state in states.items()
+        ]
         return {**document, "frozen": states}, [*lines, *shown]
 
     def _prefetch(self) -> Prefetch:

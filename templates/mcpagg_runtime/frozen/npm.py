@@ -32,6 +32,8 @@ _HERE = (
     "--workspaces=false",
     "--no-update-notifier",
     "--loglevel=error",
+    "--usage=false",
+    "--version=false",
 )
 OPTIONS = (
     *_HERE,

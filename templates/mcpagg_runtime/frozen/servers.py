@@ -79,7 +79,7 @@ class FrozenServers:
             return
         frozen = read_frozen(rows)
         if isinstance(frozen, Program):
-            _refuse_other(launch.argv[0], frozen.digest, program_digest(launch.argv[0]))
+            _refuse_other(launch, launch.argv[0], frozen.digest, program_digest(launch.argv[0]))
             return
         before, own = _split(launch.argv, frozen.args)
         if isinstance(frozen, DockerImage):
@@ -89,7 +89,7 @@ class FrozenServers:
         if isinstance(frozen, LocalFiles):
             script = os.path.join(launch.cwd or os.getcwd(), before[-1])
             digest, _ = files_digest(script, frozen.language)
-            _refuse_other(script, frozen.digest, digest)
+            _refuse_other(launch, script, frozen.digest, digest)
             if frozen.language == PYTHON:
                 launch.env["PYTHONPYCACHEPREFIX"] = self._bytecode(digest, script)
             return
@@ -152,6 +152,15 @@ class FrozenServers:
         remedy = f"remove {place}, and it is installed anew"
         return f"what is installed is not as it was: {found}; {remedy}" if found else ""
 
+    def require_sound(self, launch: Launch) -> None:
+        """Refuse a tree that is installed, and not as it was.
+
+        Raises:
+            FrozenError: it is not.
+        """
+        if found := self.damage(launch):
+            raise FrozenError(found)
+
     def fetch(self, launch: Launch, report: Callable[[str], None]) -> str:
         """Have all on this machine that a server starts; return that in a few words.
 
@@ -161,6 +170,7 @@ class FrozenServers:
         frozen = read_frozen(self._table[launch.name])
         if isinstance(frozen, (NpmTree, PypiTree)):
             self.installed(frozen, launch, report)
+            self.require_sound(launch)
         elif isinstance(frozen, DockerImage):
             with self._at_work(self._programs(launch, lambda: None)) as programs:
                 pull(programs, frozen, launch.argv[0], self._folder)
@@ -177,6 +187,7 @@ class FrozenServers:
             is_there = self._is_whole(frozen, self._place(frozen, launch))
             if not is_there:
                 raise FrozenError("it is not installed")
+            self.require_sound(launch)
         elif isinstance(frozen, DockerImage):
             with self._at_work(self._programs(launch, lambda: None)) as programs:
                 if not is_here(programs, frozen, launch.argv[0], self._folder):
@@ -299,10 +310,10 @@ def _split(argv: list[str], count: int) -> tuple[list[str], list[str]]:
     return argv[: len(argv) - count], argv[len(argv) - count :]
 
 
-def _refuse_other(what: str, frozen: str, found: str) -> None:
+def _refuse_other(launch: Launch, what: str, frozen: str, found: str) -> None:
     if found != frozen:
         raise FrozenError(
             f"{what} is not what was reviewed, or something else that it may load is not: "
             f"frozen as {frozen}, and now {found}; "
-            "review what has changed, and compile again with --refresh"
+            f"review what has changed, and compile again with --refresh {launch.name}"
         )

@@ -226,7 +226,7 @@ class CommandLine:
             return call_tool(self.plan, self.folder, name, given, chosen.save, show)
         if command == "check":
             servers = self._checked(chosen)
-            lines = (health_line(name, health) for name, health in servers.items())
+            lines = (self._health_line(name, health) for name, health in servers.items())
             status = _print({"servers": servers}, lines, chosen.json)
             return status or (0 if all(map(is_sound, servers.values())) else 1)
         document, output = self._environment() if command == "env" else self._listing()
@@ -234,6 +234,9 @@ class CommandLine:
         uses = document.get("variables", ())
         is_missing = any(not use["set"] and not use["has_default"] for use in uses)
         return status or (MISSING_VARIABLE if is_missing else 0)
+
+    def _health_line(self, name: str, health: dict[str, Any]) -> str:
+        return health_line(name, health)
 
     def _checked(self, _: argparse.Namespace) -> dict[str, dict[str, Any]]:
         """Return {server: its health}."""

@@ -119,7 +119,7 @@ class Inquiry:
         """Have the server start what was frozen of it, which may have to be installed first.
 
         Raises:
-            ServerFault: that cannot be had.
+            ServerFault: that cannot be had, or was edited where it is installed.
         """
         if self.installer is None:
             return
@@ -129,6 +129,7 @@ class Inquiry:
 
         self.package = None  # no launcher is started
         try:
+            self.installer.require_sound(self._launch)
             self.installer.prepare(self._launch, report)
         except (FrozenError, OSError) as problem:
             what = self._launch.redact(f"could not be started as it was frozen: {problem}")

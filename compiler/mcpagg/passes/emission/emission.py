@@ -85,7 +85,7 @@ def emit(  # noqa: PLR0913 - all that a file is made of
     Raises:
         ReadBackError: the text does not mean what went in.
     """
-    tables = _tables(rows, snapshot, linked, options)
+    tables = _tables(rows, snapshot, linked, options, frozen)
     if http is not None:
         tables["OPTIONS"]["http"] = dict(http)
     if frozen:
@@ -225,7 +225,11 @@ def _snapshot_texts(lists: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[st
 
 
 def _tables(
-    rows: Mapping[str, Mapping[str, Any]], snapshot: Snapshot, linked: Linked, options: Options
+    rows: Mapping[str, Mapping[str, Any]],
+    snapshot: Snapshot,
+    linked: Linked,
+    options: Options,
+    frozen: Mapping[str, Sequence[str]] = NOTHING,
 ) -> dict[str, Any]:
     """Return the tables that are JSON texts in the emitted file, by their names there."""
     tables: dict[str, Any] = {"SERVERS": dict(rows)}
@@ -245,7 +249,7 @@ def _tables(
     if linked.overlays:
         tables["OVERLAYS"] = linked.overlays
     return tables | {
-        "CHILDREN": _facts(rows, snapshot, linked),
+        "CHILDREN": _facts(rows, snapshot, linked, frozen),
         "CAPABILITIES": linked.capabilities,
         **_if_other("MODERN_CAPABILITIES", linked),
         "OPTIONS": options.runtime(),
@@ -290,7 +294,10 @@ def _by_server(routes: Mapping[str, Route]) -> dict[str, dict[str, list[str]]]:
 
 
 def _facts(
-    rows: Mapping[str, Mapping[str, Any]], snapshot: Snapshot, linked: Linked
+    rows: Mapping[str, Mapping[str, Any]],
+    snapshot: Snapshot,
+    linked: Linked,
+    frozen: Mapping[str, Sequence[str]],
 ) -> dict[str, dict[str, Any]]:
     """Return what was learnt of each server, the variables that it needs, and a digest of it all.
 
@@ -301,7 +308,8 @@ def _facts(
         uses_ = uses(rows[child.name])
         needs = sorted({name for _, name, default in uses_ if default is None})
         needed = {"needs": needs} if needs else {}
-        facts[child.name] = {**linked.children[child.name], **needed, "digest": _digest(child)}
+        digest = _digest(child, frozen.get(child.name, ()))
+        facts[child.name] = {**linked.children[child.name], **needed, "digest": digest}
     return facts
 
 
@@ -324,14 +332,17 @@ def _snapshot_lists(snapshot: Snapshot, linked: Linked) -> dict[str, dict[str, A
     return lists | {"": {"tools": linked.composed.tools}} if linked.composed.tools else lists
 
 
-def _digest(child: ChildSnapshot) -> str:
+def _digest(child: ChildSnapshot, frozen: Sequence[str]) -> str:
     """Return a digest of a child's answers, whatever the order of their members.
 
+    And of what is frozen of it: so `--check` shows rows that were edited by hand.
     Half of SHA-256: it makes the proxy's version (`version_of`), and is no proof of anything.
     """
     plain = {field.name: getattr(child, field.name) for field in fields(child) if field.compare}
     if not child.handshake:
         del plain["handshake"]  # so that a server of one era keeps the digest that it had
+    if frozen:
+        plain["frozen"] = [*frozen]
     text = dumps(plain | {"conditional": sorted(child.conditional)}, sort=True)
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     return f"sha256:{digest[:16]}"

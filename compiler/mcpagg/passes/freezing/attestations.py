@@ -66,10 +66,15 @@ def _one_of(builders: Collection[str]) -> str:
     """
     if not builders:
         return UNATTESTED
-    readable = sorted(filter(SHAPES["builder"].fullmatch, builders))
+    readable = sorted(filter(_is_readable, builders))
     if not readable:
         raise Unanswered
     return readable[0]
+
+
+def _is_readable(builder: str) -> bool:
+    """Whether a builder can stand in a line, and is one place however its path is resolved."""
+    return bool(SHAPES["builder"].fullmatch(builder)) and not {".", ".."} & {*builder.split("/")}
 
 
 def _statement(holder: Document, envelope: str, member: str) -> Document:
@@ -98,6 +103,8 @@ def _source(statement: Document) -> str:
     config = members_of(members_of(predicate.get("invocation")).get("configSource"))
     workflow = members_of(parameters.get("workflow"))
     url = workflow.get("repository") or parameters.get("source") or config.get("uri") or ""
+    if not str(url).isprintable():  # of which urlsplit leaves some out
+        return "?"
     parts = urlsplit(str(url).removeprefix("git+"))
     path = parts.path.partition("@")[0].strip("/").removesuffix(".git")
     return f"{parts.hostname}/{path}".lower() if parts.hostname and path else ""

@@ -76,10 +76,12 @@ def find_offered(job: Job, ready: ProxySpec, frozen: Rows) -> dict[str, Offered]
             what = f"server '{name}': its packages were not compared with what there is: {why}"
             job.warn([Problem(ready.paths[name], what)])
     unasked = {name: found.unasked for name, found in offered.items() if found.unasked}
-    if unasked:
-        name, why = next(iter(unasked.items()))
-        what = f"{NOT_LEARNT} {name_list([*unasked])}: {launches[name].redact(why)}"
-        job.warn([Problem("", what)])
+    reasons: dict[str, list[str]] = {}
+    for name, why in unasked.items():
+        reasons.setdefault(launches[name].redact(why), []).append(name)
+    job.warn(
+        Problem("", f"{NOT_LEARNT} {name_list(names)}: {why}") for why, names in reasons.items()
+    )
     return offered
 
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from packaging.requirements import InvalidRequirement, Requirement
 
 from mcpagg.passes.environment.programs import find_package, program_of
+from mcpagg.passes.freezing.runners import other_program
 from mcpagg_runtime.frozen.environment import LOADERS, NODE_OPTIONS, SEARCH_PATHS
 from mcpagg_runtime.launch.variables import dollars
 
@@ -21,12 +22,6 @@ _NPM_SPEC = re.compile(r"((?:@[\w.~-]+/)?[\w~-][\w.~-]*)(?:@(.*))?", re.ASCII | 
 _NPM_ALIAS = re.compile(r"npm:(?:@[\w.~-]+/)?[\w.~-]+(?:@[^/:]*)?", re.ASCII)
 _PYPI_AT = re.compile(r"([\w.-]+(?:\[[\w,. -]*\])?)@([\w.!+-]+)", re.ASCII)
 _MINOR = re.compile(r"3\.\d+")
-OTHERS = frozenset(
-    "sh bash zsh fish dash cmd powershell pwsh env sudo ssh wsl npm pnpm yarn bun deno uv pipx pip"  # noqa: SIM905 - a word a line
-    " poetry pdm hatch conda mamba mise docker podman java dotnet go cargo ruby php perl make"
-    " py tsx ts-node nix direnv".split()
-)
-"""Programs that run something else, of which this command line does not say enough."""
 
 
 class NotFreezable(Exception):
@@ -181,14 +176,17 @@ def read_command(command: str, args: Sequence[str], env: Mapping[str, str]) -> R
             )
         scan = _scanned(argv, start + 1, _PYTHON if language == "python" else _NODE, name)
         return _script(language, argv, scan)
-    if name in OTHERS or start:
-        shown = " ".join([name, *argv[start + 1 : start + 2]])
-        raise NotFreezable(
-            f"is started by `{shown}`, which does not say what runs in the end",
-            "start a package by npx or uvx, an image, a script by node or python, or a program",
-        )
+    check_program(argv)
     _check_references([command])
     return ProgramRequest(command)
+
+
+def check_program(argv: Sequence[str]) -> None:
+    """Refuse a program that runs another one, or code: its bytes do not say what runs."""
+    if why := other_program(argv):
+        raise NotFreezable(
+            why, "start a package by npx or uvx, an image, a script by node or python, or a program"
+        )
 
 
 def _language(name: str) -> str:

@@ -24,13 +24,13 @@ from mcpagg.passes.freezing.commands import (
     ScriptRequest,
     read_command,
 )
-from mcpagg.passes.freezing.resolving import resolve_all
+from mcpagg.passes.freezing.resolving import resolve, resolve_all
 from mcpagg.passes.freezing.trees import other_builders
 from mcpagg.problems import ChildFault, ConfigError, Problem, suggest
 from mcpagg.spec import ProxySpec, ServerSpec
 from mcpagg_runtime.frozen.local import LOADED
 from mcpagg_runtime.frozen.table import SOURCE, NpmTree, Program, PypiTree, read_frozen
-from mcpagg_runtime.launch.launch import Location
+from mcpagg_runtime.launch.launch import Location, MissingVariables
 
 if TYPE_CHECKING:
     from mcpagg.job import Job
@@ -101,6 +101,9 @@ def freeze(
         raise ChildFault(spec.source, fresh.failures.values(), ADVICE)
     job.warn(fresh.failures.values())
     rows = {name: _with_args(old[name], asked[name]) for name in asked if name in old} | fresh.rows
+    if job.check:
+        local = {name: asked[name] for name in old if isinstance(asked[name], LOCAL)}
+        rows |= _local_rows(job, spec, {name: local[name] for name in local if name not in there})
     job.warn(_local_code(ready, asked, rows))
     job.warn(_other_builders(ready, before.frozen, fresh.rows))
     job.warn(_unused_scripts(job, rows))
@@ -177,6 +180,23 @@ def _unused_scripts(job: Job, rows: Rows) -> Iterator[Problem]:
                 "",
                 f"--freeze-scripts {name}: no frozen server runs code of it to install it",
             )
+
+
+def _local_rows(job: Job, spec: ProxySpec, requests: Mapping[str, Request]) -> dict[str, list[str]]:
+    """Return what servers that are not asked have on this machine now, if it can be read here."""
+    rows = {}
+    for name, request in requests.items():
+        try:
+            launch = spec.launches([name], job.environ, job.options.minimal, job.values)[name]
+            rows[name] = resolve(request, launch, ())[0].rows()
+        except (NotFreezable, MissingVariables, OSError, ValueError) as fault:
+            what = f"server '{name}': what it starts here was not compared: it {_why(fault)}"
+            job.warn([Problem(spec.paths[name], what)])
+    return rows
+
+
+def _why(fault: Exception) -> str:
+    return fault.why if isinstance(fault, NotFreezable) else "lacks what a start needs"
 
 
 def _with_args(rows: Sequence[str], request: Request) -> list[str]:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from zipfile import BadZipFile, ZipFile
 
-from mcpagg.passes.freezing.commands import NotFreezable, ScriptRequest
+from mcpagg.passes.freezing.commands import NotFreezable, ScriptRequest, check_program
 from mcpagg_runtime.frozen.local import CannotBeFrozen, files_digest, program_digest
 from mcpagg_runtime.frozen.table import LocalFiles, Program
 from mcpagg_runtime.launch.launch import Launch
+from mcpagg_runtime.launch.platforms import WINDOWS, find_program
 
 _BATCH = (".bat", ".cmd", ".ps1")
+_PROGRAMS = (b"\x7fELF", b"MZ", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"#!")
+"""How files begin that a system can run."""
 
 
 def freeze_script(request: ScriptRequest, launch: Launch) -> LocalFiles:
@@ -39,9 +43,16 @@ def freeze_program(launch: Launch) -> Program:
     """Return the digest of a program.
 
     Raises:
-        NotFreezable: it is a script, which runs something else.
+        NotFreezable: it is a script, or is given something to run.
     """
     path = launch.argv[0]
+    check_program([os.path.realpath(path), *launch.argv[1:]])
+    for word, place in _given(launch):
+        if _is_run(place):
+            started = f"is started by `{os.path.basename(path)}`, which is given {word} to run"
+            raise NotFreezable(
+                launch.redact(started), "start that itself, by node or python if it is a script"
+            )
     try:
         is_script = _is_script(path)
         digest = program_digest(path)
@@ -53,6 +64,38 @@ def freeze_program(launch: Launch) -> Program:
             "start what it runs: a package by npx or uvx, or a script by node or python",
         )
     return Program(digest)
+
+
+def _given(launch: Launch) -> Iterator[tuple[str, str]]:
+    """Yield the words of a program, and the paths that they may be: behind `--`, on the PATH."""
+    words = launch.argv[1:]
+    for before, word in zip(("", *words), words, strict=False):
+        for part in {word, word.partition("=")[2]} - {""}:
+            yield word, os.path.join(launch.cwd or "", os.path.expanduser(part))
+        if before == "--" and (found := find_program(word, launch.env, "")):
+            yield word, found
+
+
+def _is_run(path: str) -> bool:
+    """Whether a path is that of a program, a script, or a folder or archive that Python runs."""
+    try:
+        if os.path.isdir(path):
+            return os.path.isfile(os.path.join(path, "__main__.py"))
+        if not os.path.isfile(path):
+            return False
+        with open(path, "rb") as file:
+            is_program = file.read(4).startswith(_PROGRAMS)
+    except (OSError, ValueError):
+        return False
+    return is_program or (not WINDOWS and os.access(path, os.X_OK)) or _is_archive(path)
+
+
+def _is_archive(path: str) -> bool:
+    try:
+        with ZipFile(path) as archive:
+            return "__main__.py" in archive.namelist()
+    except (OSError, BadZipFile, NotImplementedError, ValueError):
+        return False
 
 
 def _is_script(path: str) -> bool:

@@ -37,6 +37,12 @@ RESOLVE = (
     "--no-save-exact",
     "--strict-peer-deps=false",
     "--legacy-peer-deps=false",
+    "--save=true",
+    "--package-lock=true",
+    "--usage=false",
+    "--version=false",
+    "--json=false",
+    "--loglevel=error",
     "--install-strategy=hoisted",
     "--workspaces=false",
     "--global=false",
@@ -53,6 +59,7 @@ PLATFORMS = (
     "win32-arm64",
 )
 """The platforms that are reported where a tree lacks them, in the words of Node."""
+_SETTINGS = "look at `npm config list`"
 _MODULES = "node_modules/"
 _URL = re.compile(r"https?://")
 
@@ -106,7 +113,10 @@ def _lock(
     manifest = {"private": True, **dependencies}
     folder.joinpath("package.json").write_text(json.dumps(manifest), "utf-8")
     npm.run([*RESOLVE, *flags], folder)
-    lock = json.loads(folder.joinpath("package-lock.json").read_text("utf-8"))
+    try:
+        lock = json.loads(folder.joinpath("package-lock.json").read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        raise Unresolved(f"npm has made no lock that can be read: {_SETTINGS}") from None
     if "packages" not in lock:
         raise Unresolved(f"npm is too old: {NEEDED}")
     return {path: members_of(entry) for path, entry in members_of(lock.get("packages")).items()}
@@ -158,8 +168,13 @@ def _package(path: str, entry: Mapping[str, Any], urls: Collection[str]) -> NpmP
         raise NotFreezable(f"needs {name} from a URL with a password")
     if not url and resolved and not _is_usual(resolved, name, version):
         marks.append("via-metadata")
-    listed = {key: [*map(str, entry[key])] for key in LISTED if entry.get(key)}
+    listed = {key: _words(entry[key]) for key in LISTED if entry.get(key)}
     return NpmPackage(names, version, strongest[0], name=name, listed=listed, marks=marks, url=url)
+
+
+def _words(listed: object) -> list[str]:
+    """Return the words of a list of a manifest, where one of them may stand without a list."""
+    return [*map(str, listed)] if isinstance(listed, list) else [str(listed)]
 
 
 def _origin(resolved: str) -> str:

@@ -14,7 +14,9 @@ import re
 from abc import ABC, abstractmethod
 from base64 import b64decode
 from collections.abc import Collection
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, InvalidStateError, ThreadPoolExecutor
+from contextlib import suppress
+from threading import Thread
 from time import monotonic
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urljoin, urlsplit, urlunsplit
@@ -34,7 +36,7 @@ from mcpagg.passes.freezing.attestations import (
 )
 from mcpagg.passes.freezing.npm import NEEDED as NPM_NEEDED
 from mcpagg.passes.freezing.pypi import NEEDED as UV_NEEDED
-from mcpagg.passes.freezing.running import Tool, Unresolved
+from mcpagg.passes.freezing.running import Tool, Unresolved, ended_with_tools
 from mcpagg.passes.freezing.trees import Version, hashes_of, oldest_python, pins
 from mcpagg.problems import count
 from mcpagg_runtime.frozen.table import UNATTESTED, NpmTree, PypiTree
@@ -52,6 +54,8 @@ LARGEST = 1 << 25
 SIMPLE = "application/vnd.pypi.simple.v1+json"
 WITH_PROVENANCE = (1, 3)
 """The version of the simple API that says which files have attestations."""
+ODD = (Unanswered, ValueError, LookupError, TypeError, AttributeError)
+"""What comes of an answer that is no answer, whatever a registry has sent."""
 _NOTHING = (404, 410)
 _REFUSED = (400, 401, 403, 405, 406)
 _ANNOTATED = re.compile(r"^([^\s=]+)==.*\n\s+# from (\S+)", re.MULTILINE)
@@ -74,7 +78,8 @@ def record_builders(
     except (Unresolved, ValueError, KeyError):
         return len(hashes)
     versions = [version for version in hashes if version[0] in places]
-    with Requests() as requests, ThreadPoolExecutor(AT_A_TIME) as pool:
+    requests = Requests()
+    with requests, ended_with_tools(requests.end), ThreadPoolExecutor(AT_A_TIME) as pool:
         names = {places[name]: name for name, _ in versions}
         registries = {url: kind(url, requests) for url in names}
         probes = pool.map(_attests, registries.values(), names.values())
@@ -103,7 +108,7 @@ def _attests(registry: Registry, name: str) -> bool | None:
         return registry.attests(name)
     except Refused:  # it wants credentials, or knows of no such thing
         return False
-    except Unanswered:
+    except ODD:
         return None
 
 
@@ -111,7 +116,7 @@ def _builder(registry: Registry, version: Version, hashes: frozenset[str]) -> st
     """Return who has built a version, "" if that is not known."""
     try:
         return registry.builder(*version, hashes)
-    except (Unanswered, ValueError):
+    except ODD:
         return ""
 
 
@@ -164,7 +169,11 @@ class Refused(Unanswered):
 
 
 class Requests:
-    """Asks for JSON documents, all of them within the time of a tree."""
+    """Asks for JSON documents, all of them within the time of a tree.
+
+    Each is read by a thread of its own, which nobody waits for when its time is over: a server that
+    sends a byte now and then keeps it for ever.
+    """
 
     def __init__(self) -> None:
         self._client = httpx2.Client(
@@ -172,7 +181,15 @@ class Requests:
             timeout=REQUEST_SECONDS,
             follow_redirects=True,
         )
-        self._end = monotonic() + SECONDS
+        self._deadline = monotonic() + SECONDS
+        self._awaited: set[Future[Document | None]] = set()
+        self._is_ended = False
+
+    def end(self) -> None:
+        """Give up what is awaited, and all that is asked for from now on; waits for nothing."""
+        self._is_ended = True
+        for answer in list(self._awaited):
+            answer.cancel()
 
     def __enter__(self) -> Requests:
         return self
@@ -186,8 +203,33 @@ class Requests:
         Raises:
             Refused, Unanswered: there is another answer, or none in time.
         """
-        if monotonic() > self._end:
-            raise Unanswered
+        answer: Future[Document | None] = Future()
+        self._awaited.add(answer)
+        try:
+            left = self._deadline - monotonic()
+            if left <= 0 or self._is_ended:
+                raise Unanswered
+            Thread(target=self._answer, args=(answer, url, accept), daemon=True).start()
+            return answer.result(left)
+        except (TimeoutError, CancelledError):
+            raise Unanswered from None
+        finally:
+            self._awaited.discard(answer)
+
+    def _answer(self, answer: Future[Document | None], url: str, accept: str) -> None:
+        """Give an answer, unless it is given up."""
+        try:
+            answer.set_result(self._fetched(url, accept))
+        except Exception as fault:
+            with suppress(InvalidStateError):
+                answer.set_exception(fault if isinstance(fault, Unanswered) else Unanswered())
+
+    def _fetched(self, url: str, accept: str) -> Document | None:
+        """Return the same, however long that takes.
+
+        Raises:
+            Refused, Unanswered: there is another answer.
+        """
         try:
             with self._client.stream("GET", url, headers={"Accept": accept}) as response:
                 if response.status_code in _NOTHING or not _is_json(response):
@@ -197,7 +239,7 @@ class Requests:
                 content = bytearray()
                 for chunk in response.iter_bytes():
                     content += chunk
-                    if len(content) > LARGEST or monotonic() > self._end:
+                    if len(content) > LARGEST or monotonic() > self._deadline:
                         raise Unanswered
             return members_of(json.loads(content))
         except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, RecursionError):

@@ -6,16 +6,15 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mcpagg_runtime.launch.launch import Launch
 from mcpagg_runtime.launch.platforms import command_line, find_program
 from mcpagg_runtime.processes.spawning import KILL, group_of, start_options
-
-if TYPE_CHECKING:
-    from mcpagg_runtime.processes.spawning import Group
 
 SECONDS, REPORT_SECONDS = 600.0, 60.0
 """How long a tool may take to resolve, and to report on what is frozen."""
@@ -25,8 +24,8 @@ _NOISE = re.compile(r"^npm (?:error|ERR!) (?:A complete log|\s*$|.*_logs/)|^npm 
 _PREFIX = re.compile(r"^npm (?:error|ERR!) ")
 
 
-_running: set[Group] = set()
-"""The groups of the tools that run."""
+_running: set[Callable[[], object]] = set()
+"""What ends each tool that runs, and other work that waits for a registry."""
 
 
 class Unresolved(Exception):
@@ -118,17 +117,26 @@ def _run(
         errors="replace",
         **start_options(),
     ) as popen:
-        group = group_of(popen)
-        _running.add(group)
-        try:
-            output, errors = popen.communicate(timeout=seconds)
-        finally:
-            group.signal(KILL)
-            _running.discard(group)
+        kill = partial(group_of(popen).signal, KILL)
+        with ended_with_tools(kill):
+            try:
+                output, errors = popen.communicate(timeout=seconds)
+            finally:
+                kill()
     return subprocess.CompletedProcess(command, popen.returncode, output, errors)
 
 
+@contextmanager
+def ended_with_tools(end: Callable[[], object]) -> Iterator[None]:
+    """Have `end_tools` call `end` meanwhile; it must wait for nothing."""
+    _running.add(end)
+    try:
+        yield
+    finally:
+        _running.discard(end)
+
+
 def end_tools() -> None:
-    """End the tools that run now; waits for nothing."""
-    for group in list(_running):
-        group.signal(KILL)
+    """End the tools that run now, and what waits for a registry; waits for nothing."""
+    for end in list(_running):
+        end()

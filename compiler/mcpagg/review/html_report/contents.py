@@ -93,7 +93,8 @@ class Entry:
 class Server:
     """One server: how it is started, what it says of itself, and what is listed of it.
 
-    `frozen` is the head of what is frozen of it, and the packages; () for a server that is not.
+    `frozen` is the head of what is frozen of it, and the packages; "no" for a server that is not
+    where others are, () where none is.
     """
 
     anchor: str
@@ -149,7 +150,10 @@ def contents(result: Compilation, review: Review | None) -> Contents:
     for number, child in enumerate(data.listed.children, 1):
         row = without_credentials(specs[child.name], data.rows[child.name])
         entries = _entries(f"s{number}", listed[child.name], child.conditional, marked, result)
-        servers.append(_server(f"s{number}", child, row, data.frozen.get(child.name, ()), entries))
+        frozen = _frozen(data.frozen.get(child.name, ()))
+        if child.name in data.not_frozen:
+            frozen = ("no",)
+        servers.append(_server(f"s{number}", child, row, frozen, entries))
     if "" in listed:
         anchor = f"s{len(servers) + 1}"
         tools = tuple(_entries(anchor, listed[""], (), marked, result))
@@ -195,7 +199,7 @@ def _server(
     anchor: str,
     child: ChildSnapshot,
     row: Mapping[str, Any],
-    frozen: Sequence[str],
+    frozen: tuple[str, ...],
     entries: Iterable[Entry],
 ) -> Server:
     entries = tuple(entries)
@@ -205,7 +209,7 @@ def _server(
         about=" ".join(_text(child.info.get(key)) for key in ("name", "version")).strip(),
         protocol=", ".join(child.protocols),
         launch=dict(_launch(row)),
-        frozen=(*frozen[:1], *_packages(frozen)),
+        frozen=frozen,
         instructions=child.instructions or "",
         withheld=tuple(t["name"] for t in child.tools if not is_offered(t["name"], row)),
         tools=tuple(entry for entry in entries if entry.kind == TOOLS.name),
@@ -213,10 +217,14 @@ def _server(
     )
 
 
-def _packages(rows: Sequence[str]) -> Iterator[str]:
-    """Yield the version of each package of a frozen server, and who has built it."""
-    for (name, version), builder in builders_of(read_frozen(rows)).items() if rows else ():
-        yield f"{name} {version}{f', built by {builder_name(builder)}' if builder else ''}"
+def _frozen(rows: Sequence[str]) -> tuple[str, ...]:
+    """Return the head of a frozen server, and each package: its version, and who has built it."""
+    builders = builders_of(read_frozen(rows)) if rows else {}
+    packages = [
+        f"{name} {version}{f', built by {builder_name(builder)}' if builder else ''}"
+        for (name, version), builder in builders.items()
+    ]
+    return (*rows[:1], *packages)
 
 
 def _entries(
