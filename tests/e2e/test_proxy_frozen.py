@@ -27,6 +27,7 @@ from mcpagg_runtime.frozen.pypi import hash_text
 from mcpagg_runtime.frozen.table import (
     DockerImage,
     LocalFiles,
+    NpmPackage,
     Program,
     PypiPackage,
 )
@@ -132,6 +133,34 @@ def test_other_bytes_under_the_same_version_are_refused_by_name(
     # Once the right bytes are back, whatever the caches hold by now.
     both.publish("deep-dep", "1.0.0", GOOD)
     assert said(file, fresh) == f"{GOOD} own"
+
+
+@needs_npm
+def test_an_optional_package_that_fits_is_installed_or_the_server_is_not(
+    tmp_path: Path, both: Registries
+) -> None:
+    """A tree without it is whole for npm, and so it would stay for ever."""
+    both.npm.publish("extra", "1.0.0", {"index.js": ""}, os=["!plan9"], engines={"node": "1"})
+    both.npm.publish("other", "1.0.0", {"index.js": ""}, os=["plan9"])
+    tree = both.npm_tree(1)
+    for name, systems in (("extra", ["!plan9"]), ("other", ["plan9"])):
+        integrity = both.npm.integrity(name, "1.0.0")
+        listed = {"os": systems}
+        tree.packages.append(
+            NpmPackage([name], "1.0.0", integrity, listed=listed, marks=["optional"])
+        )
+    file, env = emitted(tmp_path, {"toy": (ENTRIES["npm"], tree)}), both.environment()
+    both.npm.broken = "/extra/"
+    assert "npm: code E503" in said(file, env)
+    both.npm.broken = ""
+    both.npm.publish("extra", "1.0.0", {"index.js": "bad"}, os=["!plan9"])
+    assert "extra 1.0.0 from the registry is not what was reviewed" in said(file, env)
+    assert left(env) == []
+    both.npm.publish("extra", "1.0.0", {"index.js": ""}, os=["!plan9"], engines={"node": "1"})
+    assert said(file, env) == f"{GOOD} own"
+    (installed,) = (Path(env["XDG_CACHE_HOME"]) / "mcpagg/trees").iterdir()
+    assert (installed / "node_modules/extra").is_dir()
+    assert not (installed / "node_modules/other").exists()
 
 
 def test_a_server_as_itself_starts_what_was_frozen(tmp_path: Path, both: Registries) -> None:

@@ -17,7 +17,7 @@ from mcpagg_runtime.frozen.docker import pinned
 from mcpagg_runtime.frozen.local import CannotBeFrozen, files_digest
 from mcpagg_runtime.frozen.locking import lock
 from mcpagg_runtime.frozen.npm import failure as npm_failure
-from mcpagg_runtime.frozen.npm import lock_of, manifest_of, npm_command
+from mcpagg_runtime.frozen.npm import lock_of, manifest_of, npm_command, of_platform
 from mcpagg_runtime.frozen.programs import Programs
 from mcpagg_runtime.frozen.pypi import failure as pypi_failure
 from mcpagg_runtime.frozen.pypi import hash_text, is_usable, python_command, requirements_of
@@ -203,6 +203,29 @@ def test_a_lock_has_each_package_as_a_dependency_of_what_is_around_it() -> None:
             },
         },
     }
+
+
+def test_what_is_optional_is_left_out_or_required_by_the_platform() -> None:
+    tree = read_frozen(
+        [
+            "npm server 1.0.0 server/index.js args=0",
+            "any 1.0.0 sha512-AA== optional",
+            "any>musl 1.0.0 sha512-AA== libc=musl optional",
+            "built 1.0.0 sha512-AA== optional scripts",
+            "mac 1.0.0 sha512-AA== os=darwin optional",
+            "mac>inner 1.0.0 sha512-AA==",
+            "mac>inner>deep 1.0.0 sha512-AA== optional",
+            "needed 1.0.0 sha512-AA== os=darwin",
+        ]
+    )
+    assert isinstance(tree, NpmTree)
+    assert of_platform(tree, "linux-x64").rows()[1:] == [
+        "any 1.0.0 sha512-AA==",
+        "built 1.0.0 sha512-AA== optional scripts",  # npm lets its script fail
+        "needed 1.0.0 sha512-AA== os=darwin",  # npm says that it does not fit
+    ]
+    kept = [package.path for package in of_platform(tree, "darwin-arm64").packages]
+    assert kept == [package.path for package in tree.packages if package.path[-1] != "musl"]
 
 
 def test_requirements_have_markers_and_all_hashes() -> None:
