@@ -433,6 +433,21 @@ def test_what_an_install_script_leaves_behind_ends_with_it(
     assert not alive(int((installed / "node_modules/deep-dep/pid").read_text()))
 
 
+@needs_npm
+def test_the_script_of_an_alias_runs(tmp_path: Path, both: Registries) -> None:
+    files = {"make.js": "require('fs').writeFileSync('index.js', 'module.exports = \"built\"')"}
+    script = {"install": "node make.js"}
+    both.npm.publish("real", "1.0.0", files, scripts=script, hasInstallScript=True)
+    integrity = both.npm.integrity("real", "1.0.0")
+    tree = both.npm_tree(1)
+    (index,) = (i for i, package in enumerate(tree.packages) if package.name == "deep-dep")
+    tree.packages[index] = NpmPackage(
+        ["helper-dep", "deep-dep"], "1.0.0", integrity, name="real", marks=["scripts"]
+    )
+    file = emitted(tmp_path, {"toy": (ENTRIES["npm"], tree)})
+    assert said(file, both.environment()) == "built own"
+
+
 @pytest.mark.parametrize("mask", [0o002, 0o000])
 def test_the_folders_of_the_cache_are_this_users_alone_whatever_the_umask(
     tmp_path: Path, both: Registries, mask: int

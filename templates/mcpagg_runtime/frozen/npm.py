@@ -165,7 +165,10 @@ def install_modules(programs: Programs, tree: NpmTree, folder: str) -> None:
     lacking = [package for package in here.packages if not _is_there(package, folder)]
     if lacking:
         raise FrozenError(f"npm has not installed {lacking[0].name} {lacking[0].version}")
-    built = sorted({package.name for package in here.packages if "scripts" in package.marks})
+    # By its folder: npm knows a package by the name of that, which an alias has changed.
+    built = sorted(
+        f"./{_folder(package)}" for package in here.packages if "scripts" in package.marks
+    )
     if built:
         options = [*_HERE, "--foreground-scripts", "--ignore-scripts=false"]
         _run(programs, here, [npm, "rebuild", *options, *built], folder)
