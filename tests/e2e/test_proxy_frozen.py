@@ -371,6 +371,30 @@ def test_variables_around_it_change_neither_what_is_installed_nor_what_is_loaded
     assert len(left(fresh)) == 1
 
 
+@pytest.mark.parametrize("installer", ["uv", pytest.param("pip", marks=pytest.mark.slow)])
+def test_settings_of_the_installer_lead_it_to_no_other_folder(
+    tmp_path: Path, both: Registries, installer: str
+) -> None:
+    file, env = toy(tmp_path, both, "pypi"), both.environment()
+    precious = tmp_path / "other/deep_dep.py"
+    precious.parent.mkdir()
+    precious.write_text("precious")
+    del env["UV_NO_CONFIG"]
+    name = "uv.toml" if installer == "uv" else "pip.conf"
+    variable = "UV_CONFIG_FILE" if installer == "uv" else "PIP_CONFIG_FILE"
+    settings = tmp_path / name
+    if installer == "uv":
+        settings.write_text(f'[pip]\ntarget = "{precious.parent}"\n')
+        assert f"{settings} says `target`" in said(file, {**env, variable: str(settings)})
+    else:
+        lines = [f"{key} = {precious.parent}\n" for key in ("target", "root", "prefix")]
+        settings.write_text("".join(["[install]\nuser = true\n", *lines]))
+        without = {**env, "PATH": "/usr/bin:/bin", variable: str(settings)}
+        assert said(file, without) == f"{GOOD} own"
+    assert precious.read_text() == "precious"
+    assert list(precious.parent.iterdir()) == [precious]
+
+
 @needs_npm
 def test_a_tree_with_install_scripts_is_built_once_for_each_node(
     tmp_path: Path, both: Registries

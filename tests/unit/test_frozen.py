@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from proxies import posix
 
-from mcpagg_runtime.frozen import local
+from mcpagg_runtime.frozen import local, uv_settings
 from mcpagg_runtime.frozen.cache import TreeCache
 from mcpagg_runtime.frozen.contents import difference, write_contents
 from mcpagg_runtime.frozen.coverage import is_within, refuse_uncovered, this_platform
@@ -31,6 +31,7 @@ from mcpagg_runtime.frozen.table import (
     Unreadable,
     read_frozen,
 )
+from mcpagg_runtime.frozen.uv_settings import keep_settings_out
 
 DIGEST = f"sha256:{'ab' * 32}"
 NPM_ROWS = [
@@ -344,6 +345,41 @@ def test_the_words_of_uv_and_pip_about_other_bytes_name_the_package() -> None:
     told = pypi_failure("pip", build)
     assert told == "pip: dep==1.0 could not be built: Preparing metadata failed"
     assert pypi_failure("uv", "error: no\n  Caused by: net\n") == "uv: no; net"
+
+
+# Settings of uv
+
+
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        ('[pip]\ntarget = "/x"\n', "target"),
+        ('pip.prefix="/x"\n', "prefix"),
+        ('pip = {strict = true, "target" = "/x"}\n', "target"),
+        ('[pip]\n  no-emit-package = ["a"]\n', "no-emit-package"),
+        ('[[index]]\nname = "target"\nurl = "https://h.example/simple"\n', ""),
+        ('# target = "/x"\n[pip]\nno-binary = ["prefix"]\nindex-url = "https://h.example"\n', ""),
+    ],
+)
+def test_settings_of_uv_that_say_what_is_installed_where_are_refused(
+    text: str, refused: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = written(tmp_path, "own/uv/uv.toml")
+    named = written(tmp_path, "named.toml")
+    own.write_text(text)
+    named.write_text("")
+    found = {"XDG_CONFIG_HOME": str(own.parents[1])}
+    keep_settings_out({**found, "UV_NO_CONFIG": "1"}, str(tmp_path))
+    for env in (found, {"UV_CONFIG_FILE": str(own)}):
+        if refused:
+            with pytest.raises(FrozenError, match=f"{own} says `{refused}`"):
+                keep_settings_out(env, str(tmp_path))
+        else:
+            keep_settings_out(env, str(tmp_path))
+    keep_settings_out({**env, "UV_CONFIG_FILE": str(named)}, str(tmp_path))
+    assert (tmp_path / "uv.toml").read_text() == ""
+    monkeypatch.setattr(uv_settings, "WINDOWS", True)
+    keep_settings_out({"APPDATA": str(tmp_path / "none")}, str(tmp_path))
 
 
 # This machine

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.frozen.coverage import is_within
 from mcpagg_runtime.frozen.folders import remove
 from mcpagg_runtime.frozen.table import SOURCE, FrozenError
+from mcpagg_runtime.frozen.uv_settings import keep_settings_out
 from mcpagg_runtime.launch.platforms import WINDOWS
 from mcpagg_runtime.processes.reasons import status_text
 
@@ -37,7 +38,11 @@ DIGEST_BYTES = 32
 _PIP_OPTIONS = (
     "--require-hashes",
     "--no-deps",
+    # Whatever a user's pip.conf says: these win.
     f"--prefix={ENVIRONMENT}",
+    "--target=",
+    "--root=",
+    "--no-user",
     "--ignore-installed",
     "--no-compile",
     "--no-warn-script-location",
@@ -161,6 +166,7 @@ def _install_with_uv(programs: Programs, uv: str, tree: PypiTree, folder: str) -
         floor = ".".join(map(str, OLDEST_UV))
         found = version[0] if version else output.strip()[-200:]
         raise FrozenError(f"uv {floor} or newer is needed to install it, and {uv} is {found}")
+    keep_settings_out(programs.env, folder)
     python = _own_python(tree) or tree.python  # which uv looks for on the PATH, and may fetch
     made = [uv, "venv", "--relocatable", "--no-project", "--python", python, ENVIRONMENT]
     status, output = programs.run(made, folder)
