@@ -702,6 +702,27 @@ def test_a_deep_check_leaves_nothing_that_python_has_compiled_to_be_loaded(
     assert said(file, env) == f"{GOOD} own"
 
 
+@pytest.mark.parametrize("installer", ["uv", pytest.param("pip", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("path", "owner"),
+    [("helper_dep.py", "helper-dep"), ("{}.data/data/pyvenv.cfg", "the environment itself")],
+)
+def test_a_package_replaces_no_file_of_another_one(
+    tmp_path: Path, both: Registries, installer: str, path: str, owner: str
+) -> None:
+    """What is installed later would have it, and nobody knows what that is."""
+    own = {"deep_dep.py": "SAYS = 'deep'\n", path.format("deep_dep-1.0.0"): "SAYS = 'other'\n"}
+    both.pypi.publish("deep-dep", "1.0.0", own)
+    file, env = toy(tmp_path, both, "pypi"), both.environment()
+    if installer == "pip":
+        env["PATH"] = "/usr/bin:/bin"
+    why = said(file, env)
+    assert "both have a file" in why
+    assert owner in why
+    assert "deep-dep" in why
+    assert left(env) == []
+
+
 def test_an_environment_has_the_packages_of_its_lines_and_no_other(
     tmp_path: Path, both: Registries
 ) -> None:

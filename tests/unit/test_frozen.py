@@ -21,6 +21,7 @@ from mcpagg_runtime.frozen.npm import lock_of, manifest_of, npm_command, of_plat
 from mcpagg_runtime.frozen.programs import Programs
 from mcpagg_runtime.frozen.pypi import failure as pypi_failure
 from mcpagg_runtime.frozen.pypi import hash_text, is_usable, python_command, requirements_of
+from mcpagg_runtime.frozen.records import files_below, refuse_others
 from mcpagg_runtime.frozen.table import (
     DockerImage,
     FrozenError,
@@ -345,6 +346,42 @@ def test_the_words_of_uv_and_pip_about_other_bytes_name_the_package() -> None:
     told = pypi_failure("pip", build)
     assert told == "pip: dep==1.0 could not be built: Preparing metadata failed"
     assert pypi_failure("uv", "error: no\n  Caused by: net\n") == "uv: no; net"
+
+
+# What was installed
+
+
+def recorded(folder: Path, name: str, *lines: str) -> None:
+    """Have a package record its files, PATH,HASH,SIZE each."""
+    about = written(folder, f"env/lib/python3.9/site-packages/{name}-1.0.dist-info/RECORD")
+    about.write_text("\n".join([f"{name}-1.0.dist-info/RECORD,,", *lines]) + "\n")
+
+
+def test_two_packages_have_one_file_only_if_its_bytes_are_the_same(tmp_path: Path) -> None:
+    packages = [PypiPackage(name, "1.0", [HASH]) for name in ("a", "b.c")]
+    wanted = PypiTree("a", "1.0", "a=a", ">=3.9", 0, packages)
+    environment = str(tmp_path / "env")
+    own = files_below(environment) | {str(tmp_path / "env/pyvenv.cfg")}
+
+    def refuse() -> None:
+        refuse_others(wanted, environment, own)
+
+    recorded(tmp_path, "a", "x/__init__.py,sha256=A,1", '"x/a,1.py",sha256=A,1', "x/y.pyc,,")
+    with pytest.raises(FrozenError, match="left out b-c"):
+        refuse()
+    recorded(tmp_path, "b_c", "x/__init__.py,sha256=A,1", "x/b.py,sha256=B,1", "x/y.pyc,,")
+    refuse()
+    (tmp_path / "env/lib64").symlink_to("lib")
+    refuse()
+    recorded(tmp_path, "b_c", "x/../x/__init__.py,sha256=B,1")
+    with pytest.raises(FrozenError, match=r"a and b-c both have a file lib/.*/x/__init__.py"):
+        refuse()
+    recorded(tmp_path, "b_c", "../../../pyvenv.cfg,,")
+    with pytest.raises(FrozenError, match=r"the environment itself and b-c .* pyvenv.cfg"):
+        refuse()
+    recorded(tmp_path, "b_c", "x/b.py")
+    with pytest.raises(FrozenError, match="b-c has a record that cannot be read"):
+        refuse()
 
 
 # Settings of uv
