@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import py_compile
 import re
 import shlex
 import shutil
@@ -11,6 +12,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from importlib.util import cache_from_source
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -631,6 +633,24 @@ def test_a_script_is_started_as_long_as_nothing_that_it_can_load_has_changed(
     assert sorted(path.name for path in own.iterdir()) == ["data.json", "more.py", "server.py"]
     (own / "json.py").write_text("raise SystemExit('bad')\n")
     assert f"{script} is not what was reviewed" in said(file, env)
+
+
+@pytest.mark.parametrize("options", [[], ["-E"], ["-I"]])
+def test_what_was_compiled_beside_a_script_is_not_run(tmp_path: Path, options: list[str]) -> None:
+    own, evil = tmp_path / "own", tmp_path / "evil.py"
+    own.mkdir()
+    evil.write_text("raise SystemExit('bad')\n")
+    (own / "more.py").write_text("SAYS = 'good'\n")
+    script = own / "server.py"
+    path = "import os, sys; sys.path.insert(0, os.path.dirname(__file__))\n"  # -I leaves it out
+    script.write_text(path + PYTHON_SERVER.replace("helper_dep", "more") + "main()\n")
+    compiled = cache_from_source(str(own / "more.py"))
+    unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    py_compile.compile(str(evil), compiled, invalidation_mode=unchecked)
+    digest, count = files_digest(str(script), "python")
+    entry = {"command": sys.executable, "args": [*options, str(script), "own"]}
+    file = emitted(tmp_path, {"toy": (entry, LocalFiles("python", digest, count, 1))})
+    assert said(file, {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "xdg")}) == f"{GOOD} own"
 
 
 def test_a_program_is_started_only_with_the_bytes_that_were_frozen(tmp_path: Path) -> None:

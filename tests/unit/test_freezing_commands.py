@@ -118,6 +118,8 @@ def test_what_a_command_asks_for(line: str, asked: Request, args: int) -> None:
         ("docker compose up", "`docker compose`"),
         ("docker run o/s:$TAG", "is what variables say"),
         ("python3 -m server", "`python3 -m`"),
+        ("python3 -X pycache_prefix=/x server.py", "the option -X pycache_prefix=/x"),
+        ("python3 -Xdev server.py", "the option -Xdev"),
         ("node -e 1", "`node -e`"),
         ("node -r ./hook.js server.js", "the option -r"),
         ("sh -c npx", "`sh -c`"),

@@ -91,7 +91,11 @@ class FrozenServers:
             digest, _ = files_digest(script, frozen.language)
             _refuse_other(script, frozen.digest, digest)
             if frozen.language == PYTHON:
-                launch.env["PYTHONPYCACHEPREFIX"] = self._bytecode(digest, script)
+                compiled = self._bytecode(digest, script)
+                launch.env["PYTHONPYCACHEPREFIX"] = compiled  # for what the script starts
+                # With -E and -I, Python reads no variables.
+                option = ["-X", f"pycache_prefix={compiled}"]
+                launch.argv = [*before[:-1], *option, before[-1], *own]
             return
         place = self.installed(frozen, launch, report)
         if isinstance(frozen, PypiTree):

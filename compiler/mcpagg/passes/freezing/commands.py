@@ -136,6 +136,11 @@ _UV_RUN = _UVX._replace(package=frozenset(), ignored=_UVX.ignored | {"--no-proje
 _PYTHON = _Words(
     ignored=_words("-u -I -E -s -B -O -OO -P -q -v -b -bb -d -i -x"), valued=_words("-X -W")
 )
+_X_OPTIONS = _words(
+    "dev utf8 faulthandler tracemalloc importtime showrefcount int_max_str_digits no_debug_ranges"
+    " warn_default_encoding gil cpu_count"
+)
+"""Values of Python's -X that change nothing of what is loaded."""
 _NODE = _Words(
     ignored=_words(
         "--no-warnings --no-deprecation --trace-warnings --trace-deprecation --enable-source-maps"
@@ -236,12 +241,11 @@ def _scanned(argv: Sequence[str], start: int, options: _Words, launcher: str) ->
         if option in options.ignored:
             continue
         if option not in options.package | options.more | options.python | options.valued:
-            raise NotFreezable(
-                f"gives {launcher} the option {option}, which may change what is started",
-                "leave it out, or put it into the settings of the tool",
-            )
+            raise _unknown(launcher, option)
         if not equals:
             value = argv[next(words, index)]
+        if option == "-X" and value.partition("=")[0] not in _X_OPTIONS:
+            raise _unknown(launcher, f"-X {value}")
         if option in options.package:
             scan.packages.append(value)
         elif option in options.more:
@@ -249,6 +253,13 @@ def _scanned(argv: Sequence[str], start: int, options: _Words, launcher: str) ->
         elif option in options.python:
             scan = scan._replace(python=value)
     raise NotFreezable(f"gives {launcher} nothing to run")
+
+
+def _unknown(launcher: str, option: str) -> NotFreezable:
+    return NotFreezable(
+        f"gives {launcher} the option {option}, which may change what is started",
+        "leave it out, or put it into the settings of the tool",
+    )
 
 
 # npm
