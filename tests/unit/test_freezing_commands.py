@@ -122,6 +122,7 @@ def test_what_a_command_asks_for(line: str, asked: Request, args: int) -> None:
         ("python3 -Xdev server.py", "the option -Xdev"),
         ("node -e 1", "`node -e`"),
         ("node -r ./hook.js server.js", "the option -r"),
+        ("node --env-file=.env server.js", "the option --env-file"),
         ("sh -c npx", "`sh -c`"),
         ("cmd /c server.exe", "`server`"),
         ("deno run a.ts", "`deno run`"),
@@ -136,7 +137,13 @@ def test_what_cannot_be_frozen_says_why(line: str, why: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("PYTHONPATH", "/lib"), ("NODE_PATH", "/lib"), ("NODE_OPTIONS", "--require ./hook.js")],
+    [
+        ("PYTHONPATH", "/lib"),
+        ("NODE_PATH", "/lib"),
+        ("NODE_OPTIONS", "--require ./hook.js"),
+        ("NODE_OPTIONS", '"--import" ./hook.js'),
+        ("NODE_OPTIONS", "${NODE_OPTIONS} --no-warnings"),
+    ],
 )
 def test_variables_that_load_other_code_are_refused(name: str, value: str) -> None:
     with pytest.raises(NotFreezable, match=name):
@@ -166,5 +173,5 @@ def test_every_command_can_be_frozen_or_says_why_not(words: list[str]) -> None:
 
 
 def test_other_variables_are_not() -> None:
-    found = request("npx a", NODE_OPTIONS="--max-old-space-size=64", REGION="${R}")
+    found = request("npx a", NODE_OPTIONS="--max_old_space_size=64 --no-warnings", REGION="${R}")
     assert found == npm("a@latest")

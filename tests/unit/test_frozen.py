@@ -14,6 +14,7 @@ from mcpagg_runtime.frozen.cache import TreeCache
 from mcpagg_runtime.frozen.contents import difference, write_contents
 from mcpagg_runtime.frozen.coverage import is_within, refuse_uncovered, this_platform
 from mcpagg_runtime.frozen.docker import pinned
+from mcpagg_runtime.frozen.environment import drop_foreign_code, split_node_options
 from mcpagg_runtime.frozen.local import CannotBeFrozen, files_digest
 from mcpagg_runtime.frozen.locking import lock
 from mcpagg_runtime.frozen.npm import failure as npm_failure
@@ -346,6 +347,40 @@ def test_the_words_of_uv_and_pip_about_other_bytes_name_the_package() -> None:
     told = pypi_failure("pip", build)
     assert told == "pip: dep==1.0 could not be built: Preparing metadata failed"
     assert pypi_failure("uv", "error: no\n  Caused by: net\n") == "uv: no; net"
+
+
+# Variables
+
+
+@pytest.mark.parametrize(
+    ("written", "kept"),
+    [
+        ("--max-old-space-size=512 --use-system-ca", "--max-old-space-size=512 --use-system-ca"),
+        ("--no_warnings --max_old_space_size=512", "--no_warnings --max_old_space_size=512"),
+        ("--unhandled-rejections warn", "--unhandled-rejections=warn"),
+        ('--disable-warning="a b"', '"--disable-warning=a b"'),
+        ('"--tls-cipher-list=a\\"\\\\b"', '"--tls-cipher-list=a\\"\\\\b"'),
+        ("--tls-cipher-list=a\\b", "--tls-cipher-list=a\\b"),
+        ('--no-warnings "--require" /x', "--no-warnings"),
+        ('--re"quire"=/x --no-warnings', "--no-warnings"),
+        ('"-r" /x', ""),
+        ("-r /x --import=/x --experimental_loader=/x --loader /x", ""),
+        ('"\\-\\-require" /x', ""),
+        ("--disable-warning --require /x", ""),
+        ("--no-warnings=--require", ""),
+        ("__no_warnings", ""),
+        ("--no-warnings\t--require", ""),
+        ('"--no-warnings --require /x', ""),
+    ],
+)
+def test_node_options_that_load_code_are_left_out_however_they_are_written(
+    written: str, kept: str
+) -> None:
+    env = {"NODE_OPTIONS": written, "NODE_PATH": "/x", "HOME": "/home"}
+    drop_foreign_code(env)
+    assert env == {"NODE_OPTIONS": kept, "HOME": "/home"}
+    assert split_node_options(kept)[1] == []
+    assert split_node_options(kept)[0] == split_node_options(written)[0]
 
 
 # What was installed

@@ -85,7 +85,7 @@ class FrozenServers:
         if isinstance(frozen, DockerImage):
             launch.argv = [*before[:-1], pinned(before[-1], frozen), *own]
             return
-        drop_foreign_code(launch.env, self._environ)
+        drop_foreign_code(launch.env)
         if isinstance(frozen, LocalFiles):
             script = os.path.join(launch.cwd or os.getcwd(), before[-1])
             digest, _ = files_digest(script, frozen.language)

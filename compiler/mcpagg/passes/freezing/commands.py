@@ -14,7 +14,7 @@ from typing import NamedTuple
 from packaging.requirements import InvalidRequirement, Requirement
 
 from mcpagg.passes.environment.programs import find_package, program_of
-from mcpagg_runtime.frozen.environment import LOADERS, NODE_OPTIONS, SEARCH_PATHS
+from mcpagg_runtime.frozen.environment import NODE_OPTIONS, SEARCH_PATHS, split_node_options
 from mcpagg_runtime.launch.variables import dollars
 
 _NPM_SPEC = re.compile(r"((?:@[\w.~-]+/)?[\w~-][\w.~-]*)(?:@(.*))?", re.ASCII | re.DOTALL)
@@ -147,7 +147,7 @@ _NODE = _Words(
         " --experimental-vm-modules --experimental-strip-types --use-system-ca --inspect"
         " --preserve-symlinks --unhandled-rejections --trace-uncaught"
     ),
-    valued=_words("--max-old-space-size --env-file --env-file-if-exists --stack-size"),
+    valued=_words("--max-old-space-size --stack-size"),
 )
 
 
@@ -207,8 +207,10 @@ def _check_variables(env: Mapping[str, str]) -> None:
     for name in SEARCH_PATHS:
         if env.get(name):
             raise NotFreezable(f"loads what its variable {name} names", f"leave {name} out")
-    if LOADERS.search(env.get(NODE_OPTIONS, "")):
-        raise NotFreezable(f"loads what its variable {NODE_OPTIONS} names", "leave that out")
+    if others := split_node_options(env.get(NODE_OPTIONS, ""))[1]:
+        option = others[0].partition("=")[0]
+        why = f"has {option} in {NODE_OPTIONS}, which may change what is loaded"
+        raise NotFreezable(why, "leave it out")
 
 
 def _check_references(words: Sequence[str]) -> None:
