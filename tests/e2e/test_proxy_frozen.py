@@ -692,6 +692,18 @@ def test_prefetch_installs_all_that_is_frozen_and_starts_none(
     assert ran(file, env, "--check", "--deep") == (0, "toy: ready, as it was compiled\n")
 
 
+@needs_npm
+def test_prefetch_names_a_variable_in_place_of_its_value(tmp_path: Path, both: Registries) -> None:
+    registry = {"npm_config_registry": f"{both.npm.url}/${{SECRET_TOKEN}}/"}
+    file = emitted(tmp_path, {"toy": ({**ENTRIES["npm"], "env": registry}, both.npm_tree(1))})
+    env = {**both.environment(), "SECRET_TOKEN": "s3cret-of-mine"}
+    status, printed = ran(file, env, "--prefetch")
+    assert status == 1
+    assert "404 Not Found" in printed
+    assert "${SECRET_TOKEN}" in printed
+    assert env["SECRET_TOKEN"] not in printed
+
+
 def test_check_names_what_of_an_installed_tree_has_changed(
     tmp_path: Path, both: Registries
 ) -> None:
