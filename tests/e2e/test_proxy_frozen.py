@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import py_compile
 import re
 import shlex
 import shutil
@@ -11,6 +12,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from importlib.util import cache_from_source
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +29,7 @@ from mcpagg_runtime.frozen.pypi import hash_text
 from mcpagg_runtime.frozen.table import (
     DockerImage,
     LocalFiles,
+    NpmPackage,
     Program,
     PypiPackage,
 )
@@ -132,6 +135,34 @@ def test_other_bytes_under_the_same_version_are_refused_by_name(
     # Once the right bytes are back, whatever the caches hold by now.
     both.publish("deep-dep", "1.0.0", GOOD)
     assert said(file, fresh) == f"{GOOD} own"
+
+
+@needs_npm
+def test_an_optional_package_that_fits_is_installed_or_the_server_is_not(
+    tmp_path: Path, both: Registries
+) -> None:
+    """A tree without it is whole for npm, and so it would stay for ever."""
+    both.npm.publish("extra", "1.0.0", {"index.js": ""}, os=["!plan9"], engines={"node": "1"})
+    both.npm.publish("other", "1.0.0", {"index.js": ""}, os=["plan9"])
+    tree = both.npm_tree(1)
+    for name, systems in (("extra", ["!plan9"]), ("other", ["plan9"])):
+        integrity = both.npm.integrity(name, "1.0.0")
+        listed = {"os": systems}
+        tree.packages.append(
+            NpmPackage([name], "1.0.0", integrity, listed=listed, marks=["optional"])
+        )
+    file, env = emitted(tmp_path, {"toy": (ENTRIES["npm"], tree)}), both.environment()
+    both.npm.broken = "/extra/"
+    assert "npm: code E503" in said(file, env)
+    both.npm.broken = ""
+    both.npm.publish("extra", "1.0.0", {"index.js": "bad"}, os=["!plan9"])
+    assert "extra 1.0.0 from the registry is not what was reviewed" in said(file, env)
+    assert left(env) == []
+    both.npm.publish("extra", "1.0.0", {"index.js": ""}, os=["!plan9"], engines={"node": "1"})
+    assert said(file, env) == f"{GOOD} own"
+    (installed,) = (Path(env["XDG_CACHE_HOME"]) / "mcpagg/trees").iterdir()
+    assert (installed / "node_modules/extra").is_dir()
+    assert not (installed / "node_modules/other").exists()
 
 
 def test_a_server_as_itself_starts_what_was_frozen(tmp_path: Path, both: Registries) -> None:
@@ -342,6 +373,30 @@ def test_variables_around_it_change_neither_what_is_installed_nor_what_is_loaded
     assert len(left(fresh)) == 1
 
 
+@pytest.mark.parametrize("installer", ["uv", pytest.param("pip", marks=pytest.mark.slow)])
+def test_settings_of_the_installer_lead_it_to_no_other_folder(
+    tmp_path: Path, both: Registries, installer: str
+) -> None:
+    file, env = toy(tmp_path, both, "pypi"), both.environment()
+    precious = tmp_path / "other/deep_dep.py"
+    precious.parent.mkdir()
+    precious.write_text("precious")
+    del env["UV_NO_CONFIG"]
+    name = "uv.toml" if installer == "uv" else "pip.conf"
+    variable = "UV_CONFIG_FILE" if installer == "uv" else "PIP_CONFIG_FILE"
+    settings = tmp_path / name
+    if installer == "uv":
+        settings.write_text(f'[pip]\ntarget = "{precious.parent}"\n')
+        assert f"{settings} says `target`" in said(file, {**env, variable: str(settings)})
+    else:
+        lines = [f"{key} = {precious.parent}\n" for key in ("target", "root", "prefix")]
+        settings.write_text("".join(["[install]\nuser = true\n", *lines]))
+        without = {**env, "PATH": "/usr/bin:/bin", variable: str(settings)}
+        assert said(file, without) == f"{GOOD} own"
+    assert precious.read_text() == "precious"
+    assert list(precious.parent.iterdir()) == [precious]
+
+
 @needs_npm
 def test_a_tree_with_install_scripts_is_built_once_for_each_node(
     tmp_path: Path, both: Registries
@@ -402,6 +457,21 @@ def test_what_an_install_script_leaves_behind_ends_with_it(
     assert said(file, env) == f"{GOOD} own"
     (installed,) = (Path(env["XDG_CACHE_HOME"]) / "mcpagg/trees").iterdir()
     assert not alive(int((installed / "node_modules/deep-dep/pid").read_text()))
+
+
+@needs_npm
+def test_the_script_of_an_alias_runs(tmp_path: Path, both: Registries) -> None:
+    files = {"make.js": "require('fs').writeFileSync('index.js', 'module.exports = \"built\"')"}
+    script = {"install": "node make.js"}
+    both.npm.publish("real", "1.0.0", files, scripts=script, hasInstallScript=True)
+    integrity = both.npm.integrity("real", "1.0.0")
+    tree = both.npm_tree(1)
+    (index,) = (i for i, package in enumerate(tree.packages) if package.name == "deep-dep")
+    tree.packages[index] = NpmPackage(
+        ["helper-dep", "deep-dep"], "1.0.0", integrity, name="real", marks=["scripts"]
+    )
+    file = emitted(tmp_path, {"toy": (ENTRIES["npm"], tree)})
+    assert said(file, both.environment()) == "built own"
 
 
 @pytest.mark.parametrize("mask", [0o002, 0o000])
@@ -565,6 +635,24 @@ def test_a_script_is_started_as_long_as_nothing_that_it_can_load_has_changed(
     assert f"{script} is not what was reviewed" in said(file, env)
 
 
+@pytest.mark.parametrize("options", [[], ["-E"], ["-I"]])
+def test_what_was_compiled_beside_a_script_is_not_run(tmp_path: Path, options: list[str]) -> None:
+    own, evil = tmp_path / "own", tmp_path / "evil.py"
+    own.mkdir()
+    evil.write_text("raise SystemExit('bad')\n")
+    (own / "more.py").write_text("SAYS = 'good'\n")
+    script = own / "server.py"
+    path = "import os, sys; sys.path.insert(0, os.path.dirname(__file__))\n"  # -I leaves it out
+    script.write_text(path + PYTHON_SERVER.replace("helper_dep", "more") + "main()\n")
+    compiled = cache_from_source(str(own / "more.py"))
+    unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    py_compile.compile(str(evil), compiled, invalidation_mode=unchecked)
+    digest, count = files_digest(str(script), "python")
+    entry = {"command": sys.executable, "args": [*options, str(script), "own"]}
+    file = emitted(tmp_path, {"toy": (entry, LocalFiles("python", digest, count, 1))})
+    assert said(file, {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "xdg")}) == f"{GOOD} own"
+
+
 def test_a_program_is_started_only_with_the_bytes_that_were_frozen(tmp_path: Path) -> None:
     place = tmp_path / "server"
     program(place, f"exec {shlex.join(stub(tools=['t']))}")
@@ -604,6 +692,18 @@ def test_prefetch_installs_all_that_is_frozen_and_starts_none(
     assert ran(file, env, "--check", "--deep") == (0, "toy: ready, as it was compiled\n")
 
 
+@needs_npm
+def test_prefetch_names_a_variable_in_place_of_its_value(tmp_path: Path, both: Registries) -> None:
+    registry = {"npm_config_registry": f"{both.npm.url}/${{SECRET_TOKEN}}/"}
+    file = emitted(tmp_path, {"toy": ({**ENTRIES["npm"], "env": registry}, both.npm_tree(1))})
+    env = {**both.environment(), "SECRET_TOKEN": "s3cret-of-mine"}
+    status, printed = ran(file, env, "--prefetch")
+    assert status == 1
+    assert "404 Not Found" in printed
+    assert "${SECRET_TOKEN}" in printed
+    assert env["SECRET_TOKEN"] not in printed
+
+
 def test_check_names_what_of_an_installed_tree_has_changed(
     tmp_path: Path, both: Registries
 ) -> None:
@@ -632,6 +732,27 @@ def test_a_deep_check_leaves_nothing_that_python_has_compiled_to_be_loaded(
     assert said(file, env) == "evil own"
     assert ran(file, env, "--check", "--deep") == (0, "toy: ready, as it was compiled\n")
     assert said(file, env) == f"{GOOD} own"
+
+
+@pytest.mark.parametrize("installer", ["uv", pytest.param("pip", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("path", "owner"),
+    [("helper_dep.py", "helper-dep"), ("{}.data/data/pyvenv.cfg", "the environment itself")],
+)
+def test_a_package_replaces_no_file_of_another_one(
+    tmp_path: Path, both: Registries, installer: str, path: str, owner: str
+) -> None:
+    """What is installed later would have it, and nobody knows what that is."""
+    own = {"deep_dep.py": "SAYS = 'deep'\n", path.format("deep_dep-1.0.0"): "SAYS = 'other'\n"}
+    both.pypi.publish("deep-dep", "1.0.0", own)
+    file, env = toy(tmp_path, both, "pypi"), both.environment()
+    if installer == "pip":
+        env["PATH"] = "/usr/bin:/bin"
+    why = said(file, env)
+    assert "both have a file" in why
+    assert owner in why
+    assert "deep-dep" in why
+    assert left(env) == []
 
 
 def test_an_environment_has_the_packages_of_its_lines_and_no_other(

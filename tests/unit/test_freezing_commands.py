@@ -122,8 +122,11 @@ def test_what_a_command_asks_for(line: str, asked: Request, args: int) -> None:
         ("docker compose up", "`docker`"),
         ("docker run o/s:$TAG", "is what variables say"),
         ("python3 -m server", "`python3 -m`"),
+        ("python3 -X pycache_prefix=/x server.py", "the option -X pycache_prefix=/x"),
+        ("python3 -Xdev server.py", "the option -Xdev"),
         ("node -e 1", "`node -e`"),
         ("node -r ./hook.js server.js", "the option -r"),
+        ("node --env-file=.env server.js", "the option --env-file"),
         ("sh -c npx", "`sh`"),
         ("cmd /c server.exe", "`cmd`"),
         ("deno run a.ts", "by `deno`, which runs another program"),
@@ -147,7 +150,13 @@ def test_what_cannot_be_frozen_says_why(line: str, why: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("PYTHONPATH", "/lib"), ("NODE_PATH", "/lib"), ("NODE_OPTIONS", "--require ./hook.js")],
+    [
+        ("PYTHONPATH", "/lib"),
+        ("NODE_PATH", "/lib"),
+        ("NODE_OPTIONS", "--require ./hook.js"),
+        ("NODE_OPTIONS", '"--import" ./hook.js'),
+        ("NODE_OPTIONS", "${NODE_OPTIONS} --no-warnings"),
+    ],
 )
 def test_variables_that_load_other_code_are_refused(name: str, value: str) -> None:
     with pytest.raises(NotFreezable, match=name):
@@ -177,7 +186,7 @@ def test_every_command_can_be_frozen_or_says_why_not(words: list[str]) -> None:
 
 
 def test_other_variables_are_not() -> None:
-    found = request("npx a", NODE_OPTIONS="--max-old-space-size=64", REGION="${R}")
+    found = request("npx a", NODE_OPTIONS="--max_old_space_size=64 --no-warnings", REGION="${R}")
     assert found == npm("a@latest")
 
 

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from mcpagg.passes.freezing.commands import NotFreezable, NpmRequest
-from mcpagg.passes.freezing.npm import fits, left_out, tree_of
+from mcpagg.passes.freezing.npm import left_out, tree_of
 from mcpagg.passes.freezing.pypi import console_scripts, packages_of
 from mcpagg.passes.freezing.wheels import PLATFORMS, VERSIONS, Wheels, coverage
+from mcpagg_runtime.frozen.coverage import fits
 
 HASH = "sha512-" + "A" * 86 + "=="
 HOST = "https://npm.example/private/"
@@ -137,6 +138,7 @@ def test_platforms_are_those_that_all_needed_packages_fit() -> None:
     assert fits({"libc": ["musl"]}, "linux-x64-musl")
     assert not fits({"libc": ["musl"]}, "linux-x64")
     assert not fits({"os": ["!win32"]}, "win32-x64")
+    assert not fits({"libc": ["glibc"]}, "darwin-x64")
 
 
 # Wheels

@@ -151,7 +151,7 @@ def test_an_environment_of_windows_is_usable_while_its_python_is_there(
 def test_an_environment_that_another_python_names_is_not_taken() -> None:
     around = {"__PYVENV_LAUNCHER__": "C:\\other\\Scripts\\python.exe", "PATH": "C:\\bin"}
     env = dict(around)
-    drop_foreign_code(env, around)
+    drop_foreign_code(env)
     assert env == {"PATH": "C:\\bin"}
     assert of_installers(around, "") == {"PATH": "C:\\bin"}
 

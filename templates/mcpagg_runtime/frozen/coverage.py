@@ -50,6 +50,21 @@ def _has_glibc() -> bool:
         return False
 
 
+def fits(listed: Mapping[str, Sequence[str]], platform: str) -> bool:
+    """Whether an npm package fits a platform, by the `os`, `cpu` and `libc` of its manifest."""
+    system, processor, *libc = platform.split("-")
+    own = {"os": system, "cpu": processor}
+    own["libc"] = "" if system != "linux" else "musl" if libc else "glibc"
+    return all(_is_listed(own[key], words) for key, words in listed.items())
+
+
+def _is_listed(value: str, words: Sequence[str]) -> bool:
+    if f"!{value}" in words:
+        return False
+    wanted = [word for word in words if not word.startswith("!")]
+    return not wanted or value in wanted or "any" in wanted
+
+
 def refuse_uncovered(tree: NpmTree | PypiTree) -> None:
     """Refuse a tree whose lines do not cover this machine, before anything is installed.
 

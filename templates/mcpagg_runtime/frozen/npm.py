@@ -10,16 +10,18 @@ from __future__ import annotations
 import json
 import os
 import re
+from copy import copy
 from itertools import dropwhile
 from typing import TYPE_CHECKING, Any
 
+from mcpagg_runtime.frozen.coverage import fits
 from mcpagg_runtime.frozen.folders import path_of_any_length
-from mcpagg_runtime.frozen.table import LISTED, FrozenError
+from mcpagg_runtime.frozen.table import LISTED, FrozenError, NpmTree
 from mcpagg_runtime.processes.reasons import status_text
 
 if TYPE_CHECKING:
     from mcpagg_runtime.frozen.programs import Programs
-    from mcpagg_runtime.frozen.table import NpmPackage, NpmTree
+    from mcpagg_runtime.frozen.table import NpmPackage
 
 REGISTRY = "https://registry.npmjs.org"
 """npm takes the registry that the machine is configured for in the place of this one."""
@@ -50,6 +52,14 @@ OPTIONS = (
     "--package-lock-only=false",
     "--dry-run=false",
 )
+# As npm finds it out: the libc is that of Node, which musl is if it is not glibc.
+_PLATFORM = (
+    "process.report.excludeNetwork = true;"
+    "const other = process.platform === 'linux'"
+    " && !process.report.getReport().header.glibcVersionRuntime;"
+    "`${process.platform}-${process.arch}${other ? '-musl' : ''}`"
+)
+_PLATFORM_SHAPE = re.compile(r"^[a-z0-9]+-[a-z0-9]+(?:-musl)?$", re.MULTILINE)
 _VERSION = re.compile(r"(\d+)\.\d+\.\d+")
 _OTHER_BYTES = re.compile(r"wanted (sha\d+-[\w+/=]+)")
 _REASON = re.compile(r"npm (?:error|ERR!)(?: |$)(?!A complete log|Log files|    at )(.*)")
@@ -75,8 +85,7 @@ def lock_of(tree: NpmTree) -> dict[str, Any]:
         nested.setdefault(package.path[:-1], []).append(package)
     packages: dict[str, Any] = {"": _dependencies(nested.get((), []))}
     for package in sorted(tree.packages, key=lambda package: package.path):
-        place = "/".join(f"node_modules/{name}" for name in package.path)
-        packages[place] = _entry(package, nested.get(package.path, []))
+        packages[_folder(package)] = _entry(package, nested.get(package.path, []))
     return {"lockfileVersion": 3, "requires": True, "packages": packages}
 
 
@@ -115,6 +124,32 @@ def _wanted(package: NpmPackage) -> str:
     return f"npm:{package.name}@{package.version}" if alias else package.version
 
 
+def of_platform(tree: NpmTree, platform: str) -> NpmTree:
+    """Return the packages of a tree that a platform takes; none of them may be missing.
+
+    What is optional and does not fit it is left out, with all that is nested in it. What fits is no
+    longer optional: npm would leave it out without a word if its registry did not answer. Only
+    what runs install scripts stays optional: where these fail, it is installed, and not built.
+    """
+    others = {
+        package.path
+        for package in tree.packages
+        if "optional" in package.marks and not fits(package.listed, platform)
+    }
+    packages = [
+        package if "scripts" in package.marks else _required(package)
+        for package in tree.packages
+        if not any(package.path[:depth] in others for depth in range(1, len(package.path) + 1))
+    ]
+    return NpmTree(tree.name, tree.version, tree.bin, tree.args, packages, tree.on)
+
+
+def _required(package: NpmPackage) -> NpmPackage:
+    required = copy(package)
+    required.marks = package.marks - {"optional"}
+    return required
+
+
 def install_modules(programs: Programs, tree: NpmTree, folder: str) -> None:
     """Install a tree into a folder, with the scripts of those packages alone that may run theirs.
 
@@ -124,17 +159,36 @@ def install_modules(programs: Programs, tree: NpmTree, folder: str) -> None:
     """
     npm = programs.needed("npm", "once, to install what this file lists")
     _refuse_old(programs, npm, folder)
-    for name, value in (("package.json", manifest_of(tree)), ("package-lock.json", lock_of(tree))):
+    here = of_platform(tree, _platform(programs, folder))
+    for name, value in (("package.json", manifest_of(here)), ("package-lock.json", lock_of(here))):
         with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
             json.dump(value, file, indent=1)
-    _run(programs, tree, [npm, "ci", *OPTIONS], folder)
-    lacking = [package for package in tree.packages if not _is_there(package, folder)]
+    _run(programs, here, [npm, "ci", *OPTIONS], folder)
+    lacking = [package for package in here.packages if not _is_there(package, folder)]
     if lacking:
         raise FrozenError(f"npm has not installed {lacking[0].name} {lacking[0].version}")
-    built = sorted({package.name for package in tree.packages if "scripts" in package.marks})
+    # By its folder: npm knows a package by the name of that, which an alias has changed.
+    built = sorted(
+        f"./{_folder(package)}" for package in here.packages if "scripts" in package.marks
+    )
     if built:
         options = [*_HERE, "--foreground-scripts", "--ignore-scripts=false"]
-        _run(programs, tree, [npm, "rebuild", *options, *built], folder)
+        _run(programs, here, [npm, "rebuild", *options, *built], folder)
+
+
+def _platform(programs: Programs, folder: str) -> str:
+    """Return the platform that npm installs for: that of the Node which runs it.
+
+    Raises:
+        FrozenError: Node does not say.
+    """
+    node = programs.needed("node", "once, to install what this file lists")
+    status, output = programs.run([node, "-p", _PLATFORM], folder)
+    platform = _PLATFORM_SHAPE.search(output)
+    if status or platform is None:
+        words = output.strip()[-200:]
+        raise FrozenError(f"{node} does not name its platform, and {status_text(status)}: {words}")
+    return platform[0]
 
 
 def _refuse_old(programs: Programs, npm: str, folder: str) -> None:
@@ -193,14 +247,13 @@ def failure(tree: NpmTree, output: str) -> str:
 
 
 def _is_there(package: NpmPackage, folder: str) -> bool:
-    """Whether a package was installed; one that is for certain systems need not be."""
-    place = os.path.join(folder, *(part for name in package.path for part in _folders(name)))
-    manifest = path_of_any_length(os.path.join(place, "package.json"))
-    return "optional" in package.marks or os.path.isfile(manifest)
+    manifest = os.path.join(folder, *_folder(package).split("/"), "package.json")
+    return os.path.isfile(path_of_any_length(manifest))
 
 
-def _folders(name: str) -> list[str]:
-    return ["node_modules", *name.split("/")]
+def _folder(package: NpmPackage) -> str:
+    """Return the folder of a package below that of its tree."""
+    return "/".join(f"node_modules/{name}" for name in package.path)
 
 
 def npm_command(programs: Programs, tree: NpmTree, folder: str) -> list[str]:

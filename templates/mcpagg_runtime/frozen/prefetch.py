@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.frozen.servers import FrozenServers, frozen_table
 from mcpagg_runtime.frozen.table import FrozenError
 from mcpagg_runtime.launch.launch import Launch, Launches, MissingVariables
+from mcpagg_runtime.launch.secrecy import shown
 from mcpagg_runtime.processes.threads import join, start_thread
 from mcpagg_runtime.stdio.standard import print_error
 from mcpagg_runtime.tool.printing import print_lines
@@ -60,14 +61,13 @@ class Prefetch:
         """
         done: dict[str, tuple[bool, str]] = {}
 
+        known = self._frozen
+
+        def look(launch: Launch) -> str:
+            return known.require(launch) if offline else known.fetch(launch, lambda what: None)
+
         def fetch(name: str) -> None:
-            try:
-                launch = self._launch(name)
-                known = self._frozen
-                said = known.require(launch) if offline else known.fetch(launch, lambda what: None)
-                done[name] = (True, said)
-            except (FrozenError, OSError) as problem:
-                done[name] = (False, str(problem))
+            done[name] = self._found(look, name)
 
         threads = [(name, start_thread(fetch, name)) for name in names]
         try:
@@ -90,7 +90,15 @@ class Prefetch:
 
     def _said(self, look: Callable[[Launch], str], name: str) -> str:
         """Return what is known of a server, or why nothing is."""
+        return self._found(look, name)[1]
+
+    def _found(self, look: Callable[[Launch], str], name: str) -> tuple[bool, str]:
+        """Return whether something is known of a server, and that, or why nothing is.
+
+        Installers name what they were given: values of variables are redacted.
+        """
+        launch = self._launch(name)
         try:
-            return look(self._launch(name))
+            return True, look(launch)
         except (FrozenError, OSError) as problem:
-            return str(problem)
+            return False, shown(str(problem), launch.redact)

@@ -11,13 +11,14 @@ import base64
 import os
 import re
 import sys
-from glob import escape, glob
 from sysconfig import get_config_var
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.frozen.coverage import is_within
 from mcpagg_runtime.frozen.folders import remove
+from mcpagg_runtime.frozen.records import files_below, refuse_others
 from mcpagg_runtime.frozen.table import SOURCE, FrozenError
+from mcpagg_runtime.frozen.uv_settings import keep_settings_out
 from mcpagg_runtime.launch.platforms import WINDOWS
 from mcpagg_runtime.processes.reasons import status_text
 
@@ -37,7 +38,11 @@ DIGEST_BYTES = 32
 _PIP_OPTIONS = (
     "--require-hashes",
     "--no-deps",
+    # Whatever a user's pip.conf says: these win.
     f"--prefix={ENVIRONMENT}",
+    "--target=",
+    "--root=",
+    "--no-user",
     "--ignore-installed",
     "--no-compile",
     "--no-warn-script-location",
@@ -125,47 +130,27 @@ def install_environment(programs: Programs, tree: PypiTree, folder: str) -> None
         file.write(requirements_of(tree))
     uv = programs.find("uv")
     if uv is not None:
-        _install_with_uv(programs, uv, tree, folder)
+        own = _install_with_uv(programs, uv, tree, folder)
     else:
-        _install_with_pip(programs, tree, folder)
-    _refuse_others(tree, os.path.join(folder, ENVIRONMENT))
+        own = _install_with_pip(programs, tree, folder)
+    refuse_others(tree, os.path.join(folder, ENVIRONMENT), own)
 
 
-def _refuse_others(tree: PypiTree, environment: str) -> None:
-    """Refuse an environment that lacks a package of its lines, or has one more.
-
-    Raises:
-        FrozenError: it is one.
-    """
-    found = {
-        _plain(os.path.basename(about).partition("-")[0])
-        for pattern in (("lib*", "python*", "site-packages"), ("Lib", "site-packages"))
-        for about in glob(os.path.join(escape(environment), *pattern, "*.dist-info"))
-    }
-    needed = {_plain(package.name) for package in tree.packages if not package.marker}
-    if lacking := needed - found:
-        raise FrozenError(f"the installer has left out {min(lacking)}")
-    if more := found - {_plain(package.name) for package in tree.packages}:
-        raise FrozenError(f"the installer has installed {min(more)}, which is not in the file")
-
-
-def _plain(name: str) -> str:
-    """Return one spelling for all of a package's name."""
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-
-def _install_with_uv(programs: Programs, uv: str, tree: PypiTree, folder: str) -> None:
+def _install_with_uv(programs: Programs, uv: str, tree: PypiTree, folder: str) -> set[str]:
+    """Install with uv; return the files that an environment has without packages."""
     _, output = programs.run([uv, "--version"], folder)
     version = _VERSION.search(output)
     if version is None or tuple(map(int, version.groups())) < OLDEST_UV:
         floor = ".".join(map(str, OLDEST_UV))
         found = version[0] if version else output.strip()[-200:]
         raise FrozenError(f"uv {floor} or newer is needed to install it, and {uv} is {found}")
+    keep_settings_out(programs.env, folder)
     python = _own_python(tree) or tree.python  # which uv looks for on the PATH, and may fetch
     made = [uv, "venv", "--relocatable", "--no-project", "--python", python, ENVIRONMENT]
     status, output = programs.run(made, folder)
     if status:
         raise FrozenError(failure("uv", output) or f"uv venv {status_text(status)}")
+    own = files_below(os.path.join(folder, ENVIRONMENT))
     sync = [uv, "pip", "sync", "--python", _python_in(folder), "--require-hashes"]
     sync += [*archives_allowed(tree.packages), "--link-mode", "copy", REQUIREMENTS]
     # Only so does uv ask no index about what it has already.
@@ -174,25 +159,31 @@ def _install_with_uv(programs: Programs, uv: str, tree: PypiTree, folder: str) -
         status, output = programs.run(sync, folder)
     if status:
         raise FrozenError(failure("uv", output) or f"uv pip sync {status_text(status)}")
+    return own
 
 
-def _install_with_pip(programs: Programs, tree: PypiTree, folder: str) -> None:
-    """Install with pip, from an environment of its own into that of the server."""
+def _install_with_pip(programs: Programs, tree: PypiTree, folder: str) -> set[str]:
+    """Install with pip, from an environment of its own, and return the same."""
     python = _interpreter(programs, tree, folder)
     options = [*_PIP_OPTIONS, *archives_allowed(tree.packages), "-r", REQUIREMENTS]
-    steps = [
-        [python, "-m", "venv", _PIP],
-        [python, "-m", "venv", "--without-pip", ENVIRONMENT],
-        [_python_in(folder, _PIP), "-m", "pip", "install", *options],
-    ]
-    for step in steps:
-        status, output = programs.run(step, folder)
-        if status:
-            words = (
-                f"{' '.join(output.split())[-300:]} (where uv is installed, it does this instead)"
-            )
-            raise FrozenError(failure("pip", output) or words)
+    for step in (["venv", _PIP], ["venv", "--without-pip", ENVIRONMENT]):
+        _run_python(programs, [python, "-m", *step], folder)
+    own = files_below(os.path.join(folder, ENVIRONMENT))
+    _run_python(programs, [_python_in(folder, _PIP), "-m", "pip", "install", *options], folder)
     remove(os.path.join(folder, _PIP))
+    return own
+
+
+def _run_python(programs: Programs, command: list[str], folder: str) -> None:
+    """Run Python.
+
+    Raises:
+        FrozenError: it fails, with the reason in the words of pip.
+    """
+    status, output = programs.run(command, folder)
+    if status:
+        words = f"{' '.join(output.split())[-300:]} (where uv is installed, it does this instead)"
+        raise FrozenError(failure("pip", output) or words)
 
 
 def _own_python(tree: PypiTree) -> str:

@@ -85,13 +85,17 @@ class FrozenServers:
         if isinstance(frozen, DockerImage):
             launch.argv = [*before[:-1], pinned(before[-1], frozen), *own]
             return
-        drop_foreign_code(launch.env, self._environ)
+        drop_foreign_code(launch.env)
         if isinstance(frozen, LocalFiles):
             script = os.path.join(launch.cwd or os.getcwd(), before[-1])
             digest, _ = files_digest(script, frozen.language)
             _refuse_other(launch, script, frozen.digest, digest)
             if frozen.language == PYTHON:
-                launch.env["PYTHONPYCACHEPREFIX"] = self._bytecode(digest, script)
+                compiled = self._bytecode(digest, script)
+                launch.env["PYTHONPYCACHEPREFIX"] = compiled  # for what the script starts
+                # With -E and -I, Python reads no variables.
+                option = ["-X", f"pycache_prefix={compiled}"]
+                launch.argv = [*before[:-1], *option, before[-1], *own]
             return
         place = self.installed(frozen, launch, report)
         if isinstance(frozen, PypiTree):

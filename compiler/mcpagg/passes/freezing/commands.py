@@ -15,7 +15,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 from mcpagg.passes.environment.programs import find_package, program_of
 from mcpagg.passes.freezing.runners import other_program
-from mcpagg_runtime.frozen.environment import LOADERS, NODE_OPTIONS, SEARCH_PATHS
+from mcpagg_runtime.frozen.environment import NODE_OPTIONS, SEARCH_PATHS, split_node_options
 from mcpagg_runtime.launch.variables import dollars
 
 _NPM_SPEC = re.compile(r"((?:@[\w.~-]+/)?[\w~-][\w.~-]*)(?:@(.*))?", re.ASCII | re.DOTALL)
@@ -131,13 +131,18 @@ _UV_RUN = _UVX._replace(package=frozenset(), ignored=_UVX.ignored | {"--no-proje
 _PYTHON = _Words(
     ignored=_words("-u -I -E -s -B -O -OO -P -q -v -b -bb -d -i -x"), valued=_words("-X -W")
 )
+_X_OPTIONS = _words(
+    "dev utf8 faulthandler tracemalloc importtime showrefcount int_max_str_digits no_debug_ranges"
+    " warn_default_encoding gil cpu_count"
+)
+"""Values of Python's -X that change nothing of what is loaded."""
 _NODE = _Words(
     ignored=_words(
         "--no-warnings --no-deprecation --trace-warnings --trace-deprecation --enable-source-maps"
         " --experimental-vm-modules --experimental-strip-types --use-system-ca --inspect"
         " --preserve-symlinks --unhandled-rejections --trace-uncaught"
     ),
-    valued=_words("--max-old-space-size --env-file --env-file-if-exists --stack-size"),
+    valued=_words("--max-old-space-size --stack-size"),
 )
 
 
@@ -200,8 +205,10 @@ def _check_variables(env: Mapping[str, str]) -> None:
     for name in SEARCH_PATHS:
         if env.get(name):
             raise NotFreezable(f"loads what its variable {name} names", f"leave {name} out")
-    if LOADERS.search(env.get(NODE_OPTIONS, "")):
-        raise NotFreezable(f"loads what its variable {NODE_OPTIONS} names", "leave that out")
+    if others := split_node_options(env.get(NODE_OPTIONS, ""))[1]:
+        option = others[0].partition("=")[0]
+        why = f"has {option} in {NODE_OPTIONS}, which may change what is loaded"
+        raise NotFreezable(why, "leave it out")
 
 
 def _check_references(words: Sequence[str]) -> None:
@@ -234,12 +241,11 @@ def _scanned(argv: Sequence[str], start: int, options: _Words, launcher: str) ->
         if option in options.ignored:
             continue
         if option not in options.package | options.more | options.python | options.valued:
-            raise NotFreezable(
-                f"gives {launcher} the option {option}, which may change what is started",
-                "leave it out, or put it into the settings of the tool",
-            )
+            raise _unknown(launcher, option)
         if not equals:
             value = argv[next(words, index)]
+        if option == "-X" and value.partition("=")[0] not in _X_OPTIONS:
+            raise _unknown(launcher, f"-X {value}")
         if option in options.package:
             scan.packages.append(value)
         elif option in options.more:
@@ -247,6 +253,13 @@ def _scanned(argv: Sequence[str], start: int, options: _Words, launcher: str) ->
         elif option in options.python:
             scan = scan._replace(python=value)
     raise NotFreezable(f"gives {launcher} nothing to run")
+
+
+def _unknown(launcher: str, option: str) -> NotFreezable:
+    return NotFreezable(
+        f"gives {launcher} the option {option}, which may change what is started",
+        "leave it out, or put it into the settings of the tool",
+    )
 
 
 # npm

@@ -19,6 +19,7 @@ from mcpagg.passes.freezing.commands import NotFreezable, NpmRequest
 from mcpagg.passes.freezing.running import Tool, Unresolved
 from mcpagg.passes.freezing.trees import Version
 from mcpagg.problems import name_list
+from mcpagg_runtime.frozen.coverage import fits
 from mcpagg_runtime.frozen.table import LISTED, NpmPackage, NpmTree
 
 NEEDED = "install Node.js with npm 7 or newer"
@@ -260,17 +261,3 @@ def _platforms(packages: Collection[NpmPackage]) -> list[str]:
     needed = [package.listed for package in packages if "optional" not in package.marks]
     covered = [one for one in PLATFORMS if all(fits(listed, one) for listed in needed)]
     return [] if len(covered) == len(PLATFORMS) else covered
-
-
-def fits(listed: Mapping[str, list[str]], platform: str) -> bool:
-    """Whether a package fits a platform, by the `os`, `cpu` and `libc` of its manifest."""
-    system, processor, *libc = platform.split("-")
-    own = {"os": system, "cpu": processor, "libc": "musl" if libc else "glibc"}
-    return all(_is_listed(own[key], words) for key, words in listed.items())
-
-
-def _is_listed(value: str, words: list[str]) -> bool:
-    if f"!{value}" in words:
-        return False
-    wanted = [word for word in words if not word.startswith("!")]
-    return not wanted or value in wanted or "any" in wanted

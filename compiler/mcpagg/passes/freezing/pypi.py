@@ -29,7 +29,8 @@ from mcpagg.passes.freezing.wheels import (
 )
 from mcpagg.problems import name_list
 from mcpagg_runtime.frozen.pypi import archives_allowed, hash_text, requirements_of
-from mcpagg_runtime.frozen.table import SOURCE, PypiPackage, PypiTree
+from mcpagg_runtime.frozen.table import SOURCE, FrozenError, PypiPackage, PypiTree
+from mcpagg_runtime.frozen.uv_settings import keep_settings_out
 
 NEEDED = "install uv, 0.7 or newer (pip install uv)"
 RESOLVE = (
@@ -173,6 +174,10 @@ def locked(
         Unresolved: uv fails.
         NotFreezable: a package has no archive.
     """
+    try:
+        keep_settings_out(uv.env, str(folder))
+    except FrozenError as fault:
+        raise Unresolved(str(fault)) from None
     folder.joinpath("in.txt").write_text("\n".join(requirements) + "\n", "utf-8")
     allowed = archives_allowed([PypiPackage(name, "", (), marks=[SOURCE]) for name in built])
     try:

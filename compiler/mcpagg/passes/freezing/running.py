@@ -51,7 +51,7 @@ class Tool:
             raise Unresolved(f"{name} is not on the PATH: {needed}")
         self._name = name
         self._path = path
-        self._env = {**(defaults or {}), **launch.env}
+        self.env = {**(defaults or {}), **launch.env}
 
     def run(self, args: Sequence[str], folder: Path) -> str:
         """Return what it prints when run in a folder.
@@ -85,7 +85,7 @@ class Tool:
             Unresolved: it cannot be run, or takes too long.
         """
         try:
-            return _run([self._path, *args], folder, self._env, seconds)
+            return _run([self._path, *args], folder, self.env, seconds)
         except (OSError, ValueError) as problem:
             raise Unresolved(f"{self._name} cannot be run: {problem}") from None
         except subprocess.TimeoutExpired:
