@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:16c326c24463d1c54907ae2adbde3704ce645ef04f9422b9ae0c42a0a06dd13a (mcpagg 0.1.0)
+#   runtime:  sha256:26a922e6ceab6b673a6942c5ff4a4bc9e824b7bde34e853fffd4fc953fcd999c (mcpagg 0.1.0)
 
 import sys
 
@@ -444,7 +444,7 @@ def main(tables, file, embed_runtime):
         if handover.at_end and not handover.unprocessed:
             _exit(0)
     embed_runtime()
-    from _mcpagg_16c326c2.stdio.running import run
+    from _mcpagg_26a922e6.stdio.running import run
 
     run(tables, file, handover)
 
@@ -484,8 +484,8 @@ def string_at(text, index):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_16c326c2.plan.plan import Plan
-    from _mcpagg_16c326c2.tool.aggregator import aggregator_of
+    from _mcpagg_26a922e6.plan.plan import Plan
+    from _mcpagg_26a922e6.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -10529,7 +10529,7 @@ class CommandLine:
    return call_tool(self.plan, self.folder, name, given, chosen.save, show)
   if command == "check":
    servers = self._checked(chosen)
-   lines = (health_line(name, health) for name, health in servers.items())
+   lines = (self._health_line(name, health) for name, health in servers.items())
    status = _print({"servers": servers}, lines, chosen.json)
    return status or (0 if all(map(is_sound, servers.values())) else 1)
   document, output = self._environment() if command == "env" else self._listing()
@@ -10537,6 +10537,8 @@ class CommandLine:
   uses = document.get("variables", ())
   is_missing = any(not use["set"] and not use["has_default"] for use in uses)
   return status or (MISSING_VARIABLE if is_missing else 0)
+ def _health_line(self, name, health):
+  return health_line(name, health)
  def _checked(self, _):
   return check_servers(self.plan, self.folder, self.plan.servers)
  def _environment(self):
@@ -10997,7 +10999,7 @@ def run_late(name):
 
 def embed_runtime():
     run_late("start.embedded")
-    embed("_mcpagg_16c326c2", RUNTIME, globals(), RUNTIME_END)
+    embed("_mcpagg_26a922e6", RUNTIME, globals(), RUNTIME_END)
 
 
 PLAN = {
