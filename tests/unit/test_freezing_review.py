@@ -212,7 +212,7 @@ def test_a_name_to_freeze_follows_an_equals_sign(
 def test_the_help_shows_that_a_name_may_be_left_out() -> None:
     help_ = argument_parser().format_help()
     assert "[--freeze[=NAME]] " in help_
-    assert "\n  --freeze[=NAME]       have all" in help_
+    assert "\n  --freeze[=NAME]       record every" in help_
     assert "--freeze NAME" not in help_
 
 
