@@ -667,8 +667,9 @@ def test_without_advisories_to_be_had_a_check_says_so_once_and_passes(
 ) -> None:
     file = frozen(tmp_path, ENTRIES[kind])
     capsys.readouterr()
-    assert main(["--check", "-o", str(file)]) == 0
-    assert capsys.readouterr().err.count(f"{NOT_LEARNT} toy: ") == 1
+    for flags in ([], ["-q"]):
+        assert main(["--check", *flags, "-o", str(file)]) == 0
+        assert capsys.readouterr().err.count(f"{NOT_LEARNT} toy: ") == 1
     asked = len(both.npm.requests) + len(both.pypi.requests)
     assert main(["--check", "--offline", "-o", str(file)]) == 0
     assert NOT_LEARNT not in capsys.readouterr().err
