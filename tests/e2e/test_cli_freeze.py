@@ -491,6 +491,23 @@ def test_an_installation_is_frozen_at_its_question_and_stays_so(
     assert read_contents(file).frozen["toy"] == frozen_rows
 
 
+def test_an_installation_does_not_advise_again_to_freeze_what_was_refused(
+    both: Registries,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    entry = {"command": "uvx", "args": ["--reinstall-package=a", *ENTRIES["pypi"]["args"]]}
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"toy": entry}}))
+    monkeypatch.setattr(sys, "stdin", Typed("f\nn\n"))
+    assert main([".mcp.json", "--install", "--env", "inherit", "-o", "toys.py"]) == 1
+    printed = capsys.readouterr()
+    assert "toy: may start with other dependencies each time" in printed.out
+    assert "server 'toy' is not frozen: it gives uvx the option --reinstall-package" in printed.err
+    assert "toy: not frozen: the warning about it says why" in printed.out
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interruption_ends_what_looks_up_packages(
