@@ -491,6 +491,23 @@ def test_an_installation_is_frozen_at_its_question_and_stays_so(
     assert read_contents(file).frozen["toy"] == frozen_rows
 
 
+def test_an_installation_does_not_advise_again_to_freeze_what_was_refused(
+    both: Registries,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    entry = {"command": "uvx", "args": ["--reinstall-package=a", *ENTRIES["pypi"]["args"]]}
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"toy": entry}}))
+    monkeypatch.setattr(sys, "stdin", Typed("f\nn\n"))
+    assert main([".mcp.json", "--install", "--env", "inherit", "-o", "toys.py"]) == 1
+    printed = capsys.readouterr()
+    assert "toy: may start with other dependencies each time" in printed.out
+    assert "server 'toy' is not frozen: it gives uvx the option --reinstall-package" in printed.err
+    assert "toy: not frozen: the warning about it says why" in printed.out
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interruption_ends_what_looks_up_packages(
@@ -667,8 +684,9 @@ def test_without_advisories_to_be_had_a_check_says_so_once_and_passes(
 ) -> None:
     file = frozen(tmp_path, ENTRIES[kind])
     capsys.readouterr()
-    assert main(["--check", "-o", str(file)]) == 0
-    assert capsys.readouterr().err.count(f"{NOT_LEARNT} toy: ") == 1
+    for flags in ([], ["-q"]):
+        assert main(["--check", *flags, "-o", str(file)]) == 0
+        assert capsys.readouterr().err.count(f"{NOT_LEARNT} toy: ") == 1
     asked = len(both.npm.requests) + len(both.pypi.requests)
     assert main(["--check", "--offline", "-o", str(file)]) == 0
     assert NOT_LEARNT not in capsys.readouterr().err

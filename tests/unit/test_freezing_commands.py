@@ -79,6 +79,7 @@ def pypi(*requirements: str, program: str, python: str = "") -> PypiRequest:
         ("/usr/bin/python3.12 -u -X utf8 server.py", ScriptRequest("python", "server.py"), 0),
         ("/opt/server --stdio", ProgramRequest("/opt/server"), 1),
         ("github-mcp-server stdio", ProgramRequest("github-mcp-server"), 1),
+        ("server --url=https://api.example.rs", ProgramRequest("server"), 1),
     ],
 )
 def test_what_a_command_asks_for(line: str, asked: Request, args: int) -> None:
@@ -139,6 +140,7 @@ def test_what_a_command_asks_for(line: str, asked: Request, args: int) -> None:
         ("/opt/unknown -- npx -y a", "by `unknown`, which is given npx to run"),
         ("/opt/unknown --runner=/bin/python3.12", "is given /bin/python3.12 to run"),
         ("/opt/unknown server.rb", "is given server.rb to run"),
+        ("/opt/unknown https://h.example/a.ts", "is given a.ts to run"),
         ("$HOME/server", "is what variables say"),
     ],
 )

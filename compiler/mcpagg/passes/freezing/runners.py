@@ -55,6 +55,11 @@ def _plain(name: str) -> str:
 
 
 def _parts(words: Sequence[str]) -> Iterator[str]:
-    """Yield words, and what stands in them: behind `=`, or in a command line of its own."""
+    """Yield words, and what stands in them: behind `=`, or in a command line of its own.
+
+    Of a URL its path: hosts end like files of code.
+    """
     for word in words:
-        yield from filter(None, _PARTS.split(word))
+        for part in filter(None, _PARTS.split(word)):
+            scheme, is_url, place = part.partition("://")
+            yield place.partition("/")[2] if is_url else scheme
