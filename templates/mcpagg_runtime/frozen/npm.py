@@ -170,6 +170,7 @@ def install_modules(programs: Programs, tree: NpmTree, folder: str) -> None:
         f"./{_folder(package)}" for package in here.packages if "scripts" in package.marks
     )
     if built:
+        programs.hold_nothing()
         options = [*_HERE, "--foreground-scripts", "--ignore-scripts=false"]
         _run(programs, here, [npm, "rebuild", *options, *built], folder)
 
