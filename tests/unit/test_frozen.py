@@ -72,6 +72,7 @@ OUTSIDE = [
     "a\\..\\x.js",
     "C:a/x.js",
     "a/x\0.js",
+    "a/\ud800.js",
     "a/x\n.js",
     "a/..",
 ]
@@ -115,6 +116,8 @@ def test_lines_are_sorted_whatever_the_order_of_packages() -> None:
         ["npm server 1.0 server/index.js args=0", "dep 1.0 sha512-AA== unknown"],
         ["npm server 1.0 server/index.js args=0", "dep 1.0 sha512-AA== optional optional"],
         ["npm server 1.0 server/index.js args=0", "dep 1.0 sha1-AA=="],
+        ["npm server 1.0 s/i.js args=0", "dep 1.0 sha512-AA==", "dep 1.1 sha512-AA=="],
+        ["pypi server 1.0 a=a python>=3.9 args=0", f"dep 1.0 {HASH}", f"dep 1.0 {HASH}"],
         ["npm server 1.0 server/index.js args=0", "dep 1.0 sha512-AA== url=file:///etc"],
         ["npm server 1.0 server/index.js args=0", "dep 1.0 sha512-AA== from=git@h:o/r"],
         *[
@@ -298,6 +301,14 @@ def test_what_npm_installed_is_started_as_npx_would(
     programs = Found({}, str(tmp_path), "", lambda: None)
     tree = NpmTree("server", "1", "server/run", 0, [])
     assert npm_command(programs, tree, str(tmp_path)) == [*words, str(script)]
+
+
+@pytest.mark.parametrize("place", ["server/lib", "server/none.js"])
+def test_a_program_that_is_no_file_is_named(place: str, tmp_path: Path) -> None:
+    (tmp_path / "node_modules/server/lib").mkdir(parents=True)
+    programs = Programs({}, str(tmp_path), "", lambda: None)
+    with pytest.raises(FrozenError, match=f"no program {place}: "):
+        npm_command(programs, NpmTree("server", "1", place, 0, []), str(tmp_path))
 
 
 @posix("elsewhere an environment has a copy of its Python")
