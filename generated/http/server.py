@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py --name http --serve stdio,http
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:a8175e7d30aaf01cf35da006686591a47cc290c87ce80996244f1e99ddd31127 (mcpagg 0.1.0; with http, messages.param_headers)
+#   runtime:  sha256:72cc4643d5d83c4b8f89f01a4e1f139b2e8cc43261889a31ded46e3e11c7d1ff (mcpagg 0.1.0; with http, messages.param_headers)
 
 import sys
 
@@ -400,7 +400,7 @@ def main(tables, file, embed_runtime):
         if handover.at_end and not handover.unprocessed:
             _exit(0)
     embed_runtime()
-    from _mcpagg_a8175e7d.stdio.running import run
+    from _mcpagg_72cc4643.stdio.running import run
 
     run(tables, file, handover)
 
@@ -440,8 +440,8 @@ def string_at(text, index):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_a8175e7d.plan.plan import Plan
-    from _mcpagg_a8175e7d.tool.aggregator import aggregator_of
+    from _mcpagg_72cc4643.plan.plan import Plan
+    from _mcpagg_72cc4643.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -12558,7 +12558,7 @@ def run_late(name):
 
 def embed_runtime():
     run_late("start.embedded")
-    embed("_mcpagg_a8175e7d", RUNTIME, globals(), RUNTIME_END)
+    embed("_mcpagg_72cc4643", RUNTIME, globals(), RUNTIME_END)
 
 
 PLAN = {
@@ -12577,7 +12577,7 @@ PLAN = {
 
 async def app(scope, receive, send):
     """The ASGI application, for `uvicorn server:app` and its like."""
-    from _mcpagg_a8175e7d.http.app import serve_asgi
+    from _mcpagg_72cc4643.http.app import serve_asgi
 
     await serve_asgi(PLAN, __file__, scope, receive, send)
 
