@@ -9,20 +9,28 @@ from pathlib import Path
 import pytest
 from proxies import posix
 
-from mcpagg_runtime.frozen import local, uv_settings
+from mcpagg_runtime.frozen import local
 from mcpagg_runtime.frozen.cache import TreeCache
 from mcpagg_runtime.frozen.contents import difference, write_contents
 from mcpagg_runtime.frozen.coverage import is_within, refuse_uncovered, this_platform
 from mcpagg_runtime.frozen.docker import pinned
-from mcpagg_runtime.frozen.environment import drop_foreign_code, split_node_options
 from mcpagg_runtime.frozen.local import CannotBeFrozen, files_digest
 from mcpagg_runtime.frozen.locking import lock
 from mcpagg_runtime.frozen.npm import failure as npm_failure
-from mcpagg_runtime.frozen.npm import lock_of, manifest_of, npm_command, of_platform
+from mcpagg_runtime.frozen.npm import (
+    lock_of,
+    manifest_of,
+    npm_command,
+    of_platform,
+)
 from mcpagg_runtime.frozen.programs import Programs
 from mcpagg_runtime.frozen.pypi import failure as pypi_failure
-from mcpagg_runtime.frozen.pypi import hash_text, is_usable, python_command, requirements_of
-from mcpagg_runtime.frozen.records import files_below, refuse_others
+from mcpagg_runtime.frozen.pypi import (
+    hash_text,
+    is_usable,
+    python_command,
+    requirements_of,
+)
 from mcpagg_runtime.frozen.table import (
     DockerImage,
     FrozenError,
@@ -33,7 +41,6 @@ from mcpagg_runtime.frozen.table import (
     Unreadable,
     read_frozen,
 )
-from mcpagg_runtime.frozen.uv_settings import keep_settings_out
 
 DIGEST = f"sha256:{'ab' * 32}"
 NPM_ROWS = [
@@ -65,6 +72,7 @@ OUTSIDE = [
     "a\\..\\x.js",
     "C:a/x.js",
     "a/x\0.js",
+    "a/\ud800.js",
     "a/x\n.js",
     "a/..",
 ]
@@ -108,6 +116,8 @@ def test_lines_are_sorted_whatever_the_order_of_packages() -> None:
         ["npm server 1.0 server/index.js args=0", "dep 1.0 sha512-AA== unknown"],
         ["npm server 1.0 server/index.js args=0", "dep 1.0 sha512-AA== optional optional"],
         ["npm server 1.0 server/index.js args=0", "dep 1.0 sha1-AA=="],
+        ["npm server 1.0 s/i.js args=0", "dep 1.0 sha512-AA==", "dep 1.1 sha512-AA=="],
+        ["pypi server 1.0 a=a python>=3.9 args=0", f"dep 1.0 {HASH}", f"dep 1.0 {HASH}"],
         ["npm server 1.0 server/index.js args=0", "dep 1.0 sha512-AA== url=file:///etc"],
         ["npm server 1.0 server/index.js args=0", "dep 1.0 sha512-AA== from=git@h:o/r"],
         *[
@@ -293,6 +303,14 @@ def test_what_npm_installed_is_started_as_npx_would(
     assert npm_command(programs, tree, str(tmp_path)) == [*words, str(script)]
 
 
+@pytest.mark.parametrize("place", ["server/lib", "server/none.js"])
+def test_a_program_that_is_no_file_is_named(place: str, tmp_path: Path) -> None:
+    (tmp_path / "node_modules/server/lib").mkdir(parents=True)
+    programs = Programs({}, str(tmp_path), "", lambda: None)
+    with pytest.raises(FrozenError, match=f"no program {place}: "):
+        npm_command(programs, NpmTree("server", "1", place, 0, []), str(tmp_path))
+
+
 @posix("elsewhere an environment has a copy of its Python")
 def test_an_environment_is_usable_while_its_python_is_the_one_that_it_was_made_with(
     tmp_path: Path,
@@ -347,111 +365,6 @@ def test_the_words_of_uv_and_pip_about_other_bytes_name_the_package() -> None:
     told = pypi_failure("pip", build)
     assert told == "pip: dep==1.0 could not be built: Preparing metadata failed"
     assert pypi_failure("uv", "error: no\n  Caused by: net\n") == "uv: no; net"
-
-
-# Variables
-
-
-@pytest.mark.parametrize(
-    ("written", "kept"),
-    [
-        ("--max-old-space-size=512 --use-system-ca", "--max-old-space-size=512 --use-system-ca"),
-        ("--no_warnings --max_old_space_size=512", "--no_warnings --max_old_space_size=512"),
-        ("--unhandled-rejections warn", "--unhandled-rejections=warn"),
-        ('--disable-warning="a b"', '"--disable-warning=a b"'),
-        ('"--tls-cipher-list=a\\"\\\\b"', '"--tls-cipher-list=a\\"\\\\b"'),
-        ("--tls-cipher-list=a\\b", "--tls-cipher-list=a\\b"),
-        ('--no-warnings "--require" /x', "--no-warnings"),
-        ('--re"quire"=/x --no-warnings', "--no-warnings"),
-        ('"-r" /x', ""),
-        ("-r /x --import=/x --experimental_loader=/x --loader /x", ""),
-        ('"\\-\\-require" /x', ""),
-        ("--disable-warning --require /x", ""),
-        ("--no-warnings=--require", ""),
-        ("__no_warnings", ""),
-        ("--no-warnings\t--require", ""),
-        ('"--no-warnings --require /x', ""),
-    ],
-)
-def test_node_options_that_load_code_are_left_out_however_they_are_written(
-    written: str, kept: str
-) -> None:
-    env = {"NODE_OPTIONS": written, "NODE_PATH": "/x", "HOME": "/home"}
-    drop_foreign_code(env)
-    assert env == {"NODE_OPTIONS": kept, "HOME": "/home"}
-    assert split_node_options(kept)[1] == []
-    assert split_node_options(kept)[0] == split_node_options(written)[0]
-
-
-# What was installed
-
-
-def recorded(folder: Path, name: str, *lines: str) -> None:
-    """Have a package record its files, PATH,HASH,SIZE each."""
-    about = written(folder, f"env/lib/python3.9/site-packages/{name}-1.0.dist-info/RECORD")
-    about.write_text("\n".join([f"{name}-1.0.dist-info/RECORD,,", *lines]) + "\n")
-
-
-def test_two_packages_have_one_file_only_if_its_bytes_are_the_same(tmp_path: Path) -> None:
-    packages = [PypiPackage(name, "1.0", [HASH]) for name in ("a", "b.c")]
-    wanted = PypiTree("a", "1.0", "a=a", ">=3.9", 0, packages)
-    environment = str(tmp_path / "env")
-    own = files_below(environment) | {str(tmp_path / "env/pyvenv.cfg")}
-
-    def refuse() -> None:
-        refuse_others(wanted, environment, own)
-
-    recorded(tmp_path, "a", "x/__init__.py,sha256=A,1", '"x/a,1.py",sha256=A,1', "x/y.pyc,,")
-    with pytest.raises(FrozenError, match="left out b-c"):
-        refuse()
-    recorded(tmp_path, "b_c", "x/__init__.py,sha256=A,1", "x/b.py,sha256=B,1", "x/y.pyc,,")
-    refuse()
-    (tmp_path / "env/lib64").symlink_to("lib")
-    refuse()
-    recorded(tmp_path, "b_c", "x/../x/__init__.py,sha256=B,1")
-    with pytest.raises(FrozenError, match=r"a and b-c both have a file lib/.*/x/__init__.py"):
-        refuse()
-    recorded(tmp_path, "b_c", "../../../pyvenv.cfg,,")
-    with pytest.raises(FrozenError, match=r"the environment itself and b-c .* pyvenv.cfg"):
-        refuse()
-    recorded(tmp_path, "b_c", "x/b.py")
-    with pytest.raises(FrozenError, match="b-c has a record that cannot be read"):
-        refuse()
-
-
-# Settings of uv
-
-
-@pytest.mark.parametrize(
-    ("text", "refused"),
-    [
-        ('[pip]\ntarget = "/x"\n', "target"),
-        ('pip.prefix="/x"\n', "prefix"),
-        ('pip = {strict = true, "target" = "/x"}\n', "target"),
-        ('[pip]\n  no-emit-package = ["a"]\n', "no-emit-package"),
-        ('[[index]]\nname = "target"\nurl = "https://h.example/simple"\n', ""),
-        ('# target = "/x"\n[pip]\nno-binary = ["prefix"]\nindex-url = "https://h.example"\n', ""),
-    ],
-)
-def test_settings_of_uv_that_say_what_is_installed_where_are_refused(
-    text: str, refused: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    own = written(tmp_path, "own/uv/uv.toml")
-    named = written(tmp_path, "named.toml")
-    own.write_text(text)
-    named.write_text("")
-    found = {"XDG_CONFIG_HOME": str(own.parents[1])}
-    keep_settings_out({**found, "UV_NO_CONFIG": "1"}, str(tmp_path))
-    for env in (found, {"UV_CONFIG_FILE": str(own)}):
-        if refused:
-            with pytest.raises(FrozenError, match=f"{own} says `{refused}`"):
-                keep_settings_out(env, str(tmp_path))
-        else:
-            keep_settings_out(env, str(tmp_path))
-    keep_settings_out({**env, "UV_CONFIG_FILE": str(named)}, str(tmp_path))
-    assert (tmp_path / "uv.toml").read_text() == ""
-    monkeypatch.setattr(uv_settings, "WINDOWS", True)
-    keep_settings_out({"APPDATA": str(tmp_path / "none")}, str(tmp_path))
 
 
 # This machine

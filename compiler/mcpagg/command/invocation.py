@@ -102,21 +102,24 @@ def _of_installed(run: Run, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def frozen_as_before(run: Run, file: Path, servers: Collection[str]) -> Run:
-    """Return a run that freezes what FILE has frozen of servers, if it does not say what to freeze.
+    """Return a run that also freezes what FILE has frozen of servers.
 
     Else whoever installs again, to take over what has changed, would have others started.
     """
     from mcpagg.passes.emission.recorded import recorded_command
 
-    words = None if run.options.freeze else recorded_command(file)
     try:
-        before = argument_parser().given(words or [])
+        before = argument_parser().given(recorded_command(file) or [])
     except ConfigError:  # of another version
         return run
     globs = [glob for glob in before.get("freeze", ()) if fnmatch.filter(servers, glob)]
-    scripts = before.get("freeze_scripts", ()) if globs else run.options.freeze_scripts
-    options = replace(run.options, freeze=(*globs,), freeze_scripts=(*scripts,))
-    return run if words is None else replace(run, options=options)
+    scripts = before.get("freeze_scripts", ()) if globs else ()
+    options = replace(
+        run.options,
+        freeze=(*dict.fromkeys([*globs, *run.options.freeze]),),
+        freeze_scripts=(*dict.fromkeys([*scripts, *run.options.freeze_scripts]),),
+    )
+    return replace(run, options=options)
 
 
 def check_run(run: Run) -> None:

@@ -172,6 +172,7 @@ def install_modules(programs: Programs, tree: NpmTree, folder: str) -> None:
         f"./{_folder(package)}" for package in here.packages if "scripts" in package.marks
     )
     if built:
+        programs.hold_nothing()
         options = [*_HERE, "--foreground-scripts", "--ignore-scripts=false"]
         _run(programs, here, [npm, "rebuild", *options, *built], folder)
 
@@ -263,12 +264,14 @@ def npm_command(programs: Programs, tree: NpmTree, folder: str) -> list[str]:
     script by the program that its first line names, with the options there, or by Node.
 
     Raises:
-        FrozenError: that program is not on the PATH.
-        OSError: the script cannot be read.
+        FrozenError: the script cannot be read, or that program is not on the PATH.
     """
     script = os.path.join(folder, "node_modules", *tree.bin.split("/"))
-    with open(script, "rb") as file:
-        line = file.readline(_FIRST_LINE_BYTES)
+    try:
+        with open(script, "rb") as file:
+            line = file.readline(_FIRST_LINE_BYTES)
+    except OSError as problem:
+        raise FrozenError(f"its packages have no program {tree.bin}: {problem.strerror}") from None
     if b"\0" in line:
         return [script]
     interpreter, *options = _interpreter(line)

@@ -69,6 +69,14 @@ class Programs:
             )
         return found
 
+    def hold_nothing(self) -> None:
+        """Let what is started from now on keep nothing locked.
+
+        For what runs code of packages: something that this leaves behind for ever would lock the
+        tree for as long, though the proxy was killed.
+        """
+        self.held = ()
+
     def run(self, command: list[str], folder: str) -> tuple[int, str]:
         """Run a program in a folder; return its exit status, and the end of what it has written.
 

@@ -128,6 +128,8 @@ def install_environment(programs: Programs, tree: PypiTree, folder: str) -> None
     """
     with open(os.path.join(folder, REQUIREMENTS), "w", encoding="utf-8") as file:
         file.write(requirements_of(tree))
+    if any(SOURCE in package.marks for package in tree.packages):
+        programs.hold_nothing()
     uv = programs.find("uv")
     if uv is not None:
         own = _install_with_uv(programs, uv, tree, folder)

@@ -36,8 +36,9 @@ takes, sorted as texts. Fields are separated by single spaces; a field in bracke
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
+
+from mcpagg_runtime.frozen.shapes import NESTED, SHAPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -51,37 +52,8 @@ MARKS = ("optional", "scripts", "via-metadata")
 """Flags of an npm package that are there or not."""
 SOURCE = "source"
 """The flag of a Python package that is built from its source."""
-NESTED = ">"
 UNATTESTED = "none"
 """In place of a builder: the registry has no attestation that names one."""
-# The shapes of fields. They become parts of paths, of locks and of code, so nothing else passes.
-_DOTTED = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
-_NPM_NAME = r"(?:@[\w~-][\w.~-]*/)?[\w~!'()*-][\w.~!'()*-]*"
-_PYPI_NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
-SHAPES = {
-    name: re.compile(shape)
-    for name, shape in {
-        "name": _NPM_NAME,
-        "path": f"{_NPM_NAME}(?:{NESTED}{_NPM_NAME})*",
-        "version": r"[A-Za-z0-9][A-Za-z0-9.+!_-]*",
-        "integrity": r"sha512-[A-Za-z0-9+/]+={0,2}",
-        # Of a path below `node_modules`: neither absolute, nor out of it, on no system.
-        "bin": r"(?!\.{1,2}(?:/|$))[^/\\:\s\0]+(?:/(?!\.{1,2}(?:/|$))[^/\\:\s\0]+)+",
-        "list": r"!?[\w.-]+(?:,!?[\w.-]+)*",
-        "url": r"https?://[!-~]+",
-        "distribution": rf"{_PYPI_NAME}(?:\[[A-Za-z0-9._,-]*\])?",
-        "entry": rf"[^\s=]+={_DOTTED}(?::{_DOTTED})?",
-        "python": r"python(?:[<>=!]=|[<>])\d[\d.]*(?:\.\*)?(?:,(?:[<>=!]=|[<>])\d[\d.]*(?:\.\*)?)*",
-        "hashes": r"[A-Za-z0-9_-]{43}(?:,[A-Za-z0-9_-]{43})*",
-        "builder": r"[a-z0-9.-]+(?:/[a-z0-9._@+-]+)*",
-        "marker": r"(?!.*--)[A-Za-z0-9_ .'\"<>=!~(),*+-]+",
-        "image": r"[A-Za-z0-9][A-Za-z0-9._:/-]*",
-        "tag": r"\w[\w.-]*",
-        "digest": r"sha256:[0-9a-f]{64}",
-        "language": "node|python",
-        "number": "[0-9]{1,9}",
-    }.items()
-}
 
 
 class FrozenError(ValueError):
@@ -307,12 +279,25 @@ def read_frozen(rows: Sequence[str]) -> Frozen:
         reader = _READERS[kind]
         if rows[1:] and kind not in (NpmTree.kind, PypiTree.kind):
             raise Unreadable(f"cannot be read as it is frozen: {rows[1]} is of no tree")
-        return reader(fields, rows[1:])
+        lines = rows[1:]
+        _refuse_twice(lines if kind == PypiTree.kind else [line.split(" ")[0] for line in lines])
+        return reader(fields, lines)
     except Unreadable:
         raise
     except (LookupError, ValueError, TypeError, AttributeError) as problem:
         shown = rows[0] if rows else ""
         raise Unreadable(f"cannot be read as a frozen server: {shown}") from problem
+
+
+def _refuse_twice(lines: Sequence[str]) -> None:
+    """Refuse two lines of one package: of npm, for one path.
+
+    Raises:
+        Unreadable: there are such.
+    """
+    if len(set(lines)) < len(lines):
+        twice = next(line for line in lines if lines.count(line) > 1)
+        raise Unreadable(f"cannot be read as it is frozen: {twice} is there twice")
 
 
 def _npm(fields: list[str], lines: Sequence[str]) -> NpmTree:

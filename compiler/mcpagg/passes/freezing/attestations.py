@@ -14,7 +14,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from mcpagg.jsontext import members_of
-from mcpagg_runtime.frozen.table import SHAPES, UNATTESTED
+from mcpagg_runtime.frozen.shapes import SHAPES
+from mcpagg_runtime.frozen.table import UNATTESTED
 
 Document = Mapping[str, Any]
 SLSA = "https://slsa.dev/provenance/"
