@@ -25,7 +25,7 @@ from registries import (
     Registries,
     registries,
 )
-from wire import TIMEOUT, Wire, alive, call, initialize, text
+from wire import STUB, TIMEOUT, Wire, alive, call, initialize, text
 
 from mcpagg.command.cli import main
 from mcpagg.passes.emission.recorded import read_contents
@@ -387,21 +387,23 @@ def test_settings_of_npm_change_nothing_of_what_is_resolved(
     assert said(file) == f"{GOOD} own"
 
 
+def local_server(folder: Path) -> dict[str, Any]:
+    """Write the script of a server, and return the entry that starts it from there."""
+    script = folder / "servers" / "server.py"
+    script.parent.mkdir()
+    script.write_text(f"import runpy\nrunpy.run_path({STUB[-1]!r}, run_name='__main__')\n")
+    return {"command": STUB[0], "args": ["servers/server.py", json.dumps({"tools": ["t"]})]}
+
+
 def test_a_local_script_is_frozen_as_it_is_now(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from wire import STUB
-
-    script = tmp_path / "servers" / "server.py"
-    script.parent.mkdir()
-    runs = f"import runpy\nrunpy.run_path({STUB[-1]!r}, run_name='__main__')\n"
-    script.write_text(runs)
-    entry = {"command": STUB[0], "args": ["servers/server.py", json.dumps({"tools": ["t"]})]}
+    entry = local_server(tmp_path)
     file = frozen(tmp_path, entry)
     head = read_contents(file).frozen["toy"]
     assert head[0].startswith("files python sha256:")
     assert head[0].endswith(" 1 args=1")
-    (script.parent / "helper.py").write_text("")
+    (tmp_path / "servers/helper.py").write_text("")
     capsys.readouterr()
     assert main(["--check", "-o", str(file)]) == 1
     told = capsys.readouterr()
@@ -411,7 +413,7 @@ def test_a_local_script_is_frozen_as_it_is_now(
     assert "launch             is frozen otherwise" in capsys.readouterr().out
     frozen(tmp_path, entry)
     assert read_contents(file).frozen["toy"][0].endswith(" 2 args=1")
-    script.rename(script.with_name("moved.py"))
+    (tmp_path / "servers/server.py").unlink()
     capsys.readouterr()
     main(["--check", "--offline", "-o", str(file)])
     assert "server 'toy': what it starts here was not compared: it" in capsys.readouterr().err
@@ -420,8 +422,6 @@ def test_a_local_script_is_frozen_as_it_is_now(
 def test_what_is_not_frozen_beside_what_is_stays_visible(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from wire import STUB
-
     config, file = tmp_path / "mcp.json", tmp_path / "server.py"
     stub = [STUB[0], STUB[-1], json.dumps({"tools": ["t"]})]
     loose = {"command": "sh", "args": ["-c", f"exec {shlex.join(stub)}"]}
@@ -488,6 +488,12 @@ def test_an_installation_is_frozen_at_its_question_and_stays_so(
     assert "deep-dep 1.0.0" in frozen_rows[1]
     both.publish("deep-dep", "1.0.1", BAD)
     assert main([*install, "--yes"]) == 0
+    assert read_contents(file).frozen["toy"] == frozen_rows
+    servers = json.loads(config.read_text())["mcpServers"]
+    servers["local"] = local_server(tmp_path)
+    config.write_text(json.dumps({"mcpServers": servers}))
+    assert main([*install, "--yes", "--freeze=local"]) == 0
+    assert {*read_contents(file).frozen} == {"toy", "local"}
     assert read_contents(file).frozen["toy"] == frozen_rows
 
 
