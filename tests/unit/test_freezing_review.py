@@ -67,7 +67,7 @@ def test_who_has_built_what_is_frozen_is_a_change_of_its_own() -> None:
     assert told(attested, lost) == [
         (
             "provenance",
-            "!dep 1.0.1: was built by github.com/o/r, now by nobody who says so",
+            "!dep 1.0.1: was built by github.com/o/r, now by an unknown builder",
         ),
         ("packages", "~dep 1.0.0 → 1.0.1"),
     ]
@@ -182,7 +182,7 @@ def test_the_page_names_the_packages() -> None:
     attested = [NPM[0], f"{NPM[1]} from=github.com/o/r", f"{NPM[2]} from=none"]
     page = render(compilation({"a": {}}, tool(), frozen={"a": attested}), None)
     assert "dep 1.0.0, built by github.com/o/r" in page
-    assert "top 1.0.0, built by nobody who says so" in page
+    assert "top 1.0.0, built by an unknown builder" in page
 
 
 # The option

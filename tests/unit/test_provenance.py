@@ -224,7 +224,7 @@ def line(version: str, builder: str, path: str = "dep") -> str:
 @pytest.mark.parametrize(
     ("before", "after", "texts"),
     [
-        ("x/y", "none", ["dep 1.0.1: was built by x/y, now by nobody who says so"]),
+        ("x/y", "none", ["dep 1.0.1: was built by x/y, now by an unknown builder"]),
         ("x/y", "x/z", ["dep 1.0.1: was built by x/y, now by x/z"]),
         ("x/y", "x/y", []),
         ("x/y", "", []),  # of which nothing is known

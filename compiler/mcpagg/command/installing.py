@@ -133,7 +133,7 @@ def _show_news(installation: Installation) -> None:
 
 def _check_question(run: Run) -> None:
     if not run.yes and not is_terminal(sys.stdin):
-        raise ConfigError(PROGRAM, [Problem("", _NO_TERMINAL, "pass --yes to go on unasked")])
+        raise ConfigError(PROGRAM, [Problem("", _NO_TERMINAL, "pass --yes to ask nothing")])
 
 
 def _answer(run: Run, question: str) -> str:

@@ -21,8 +21,8 @@ CLASSES = {
     "schema-compatible": "any other change of a schema",
     "version": "the version that a server has, or of the protocol that it speaks",
     "other": "any other member of what a server says",
-    "advisories": "a frozen package of which a weakness is published",
-    "provenance": "a newer package that another repository has built, or nobody who says so",
+    "advisories": "a frozen package for which an advisory is published",
+    "provenance": "a newer package that another repository has built, or that names no builder",
     "packages": "other versions of packages than those that are frozen",
     "runtime": "code of another compiler, which this one cannot compare with its own",
 }

@@ -36,7 +36,11 @@ class CommandLine(PlainCommandLine):
         add("--prefetch", nargs="*", metavar="NAME", help=about)
 
     def _add_options(self, add: Callable[..., object]) -> None:
-        add("--offline", action="store_true", help="prefetch: only look what is not there")
+        add(
+            "--offline",
+            action="store_true",
+            help="prefetch: fetch nothing, name the missing",
+        )
         add("--deep", action="store_true", help="check: read every file of installed trees")
         super()._add_options(add)
 

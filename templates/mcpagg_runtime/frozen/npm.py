@@ -242,7 +242,7 @@ def failure(tree: NpmTree, output: str) -> str:
     if other:
         wanted = [package for package in tree.packages if other[1] in package.integrity.split()]
         what = f"{wanted[0].name} {wanted[0].version}" if wanted else "a package"
-        return f"{what} from the registry is not what was reviewed: its bytes are others"
+        return f"{what} from the registry is not what was reviewed: its bytes differ"
     words = [line.strip() for line in _REASON.findall(output)]
     return "npm: " + "; ".join(list(filter(None, words))[:_LINES]) if any(words) else ""
 

@@ -1,4 +1,4 @@
-"""Advisories: which frozen packages have weaknesses that are published, as npm and uv report them.
+"""Advisories: for which frozen packages they are published, as npm and uv report them.
 
 The tools are given what is frozen as a project of theirs, and fetch no package. npm asks its
 registry, uv asks OSV, by names and versions. A uv without `audit` is not asked.
@@ -38,7 +38,7 @@ NO_AUDIT = "unrecognized subcommand"
 
 
 class Advisory(NamedTuple):
-    """A weakness of a package: how grave it is, and what mends it, "" where that is not known."""
+    """An advisory on a package: how grave it is, and what mends it, "" where that is not known."""
 
     name: str
     version: str

@@ -30,7 +30,7 @@ class OtherBuilder(NamedTuple):
 
 def builder_name(builder: str) -> str:
     """Return what a builder is called in a sentence."""
-    return "nobody who says so" if builder == UNATTESTED else builder
+    return "an unknown builder" if builder == UNATTESTED else builder
 
 
 def hashes_of(frozen: Frozen) -> dict[Version, frozenset[str]]:
