@@ -254,7 +254,7 @@ BASH = shutil.which("bash")
 
 def steps() -> list[str]:
     """Return the scripts of the workflow."""
-    [workflow] = re.findall("```yaml\n(name: .*?)```", GUIDE.read_text("utf-8"), re.DOTALL)
+    [workflow] = re.findall("```yaml\n(name: mcpagg\n.*?)```", GUIDE.read_text("utf-8"), re.DOTALL)
     found = re.findall(r"run: \|\n((?: {10}.*\n)+)", workflow)
     return [script.replace("\n" + " " * 10, "\n").strip() for script in found]
 
