@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:1272a61ad94adff1550140ee4893ec619fc1eca382f69aa5c9afbca8b8911214 (mcpagg 0.1.0)
+#   runtime:  sha256:f99cddc79a4905b1509892156c57d83a6d1c3982c1357af9f476b368df9ddf27 (mcpagg 0.1.0)
 
 import sys
 
@@ -444,7 +444,7 @@ def main(tables, file, embed_runtime):
         if handover.at_end and not handover.unprocessed:
             _exit(0)
     embed_runtime()
-    from _mcpagg_1272a61a.stdio.running import run
+    from _mcpagg_f99cddc7.stdio.running import run
 
     run(tables, file, handover)
 
@@ -484,8 +484,8 @@ def string_at(text, index):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_1272a61a.plan.plan import Plan
-    from _mcpagg_1272a61a.tool.aggregator import aggregator_of
+    from _mcpagg_f99cddc7.plan.plan import Plan
+    from _mcpagg_f99cddc7.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -10999,7 +10999,7 @@ def run_late(name):
 
 def embed_runtime():
     run_late("start.embedded")
-    embed("_mcpagg_1272a61a", RUNTIME, globals(), RUNTIME_END)
+    embed("_mcpagg_f99cddc7", RUNTIME, globals(), RUNTIME_END)
 
 
 PLAN = {

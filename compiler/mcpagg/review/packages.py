@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from mcpagg.passes.freezing.checking import Offered
-from mcpagg.passes.freezing.trees import Version, builders_of, hashes_of, other_builders
+from mcpagg.passes.freezing.trees import builders_of, hashes_of, other_builders
 from mcpagg.review.changes import Change
 from mcpagg_runtime.frozen.table import DockerImage, NpmTree, Program, PypiTree, read_frozen
+
+if TYPE_CHECKING:
+    from mcpagg_runtime.frozen.table import Frozen
 
 KIND = "package"
 
@@ -26,8 +30,9 @@ def _offered(server: str, rows: Sequence[str], offered: Offered) -> Iterator[Cha
         yield _spoilt(server, name, version, "gone from the registry")
     for advisory in offered.advisories:
         yield Change("advisories", server, KIND, advisory.name, what=f"!{advisory}")
-    yield from _moves(server, rows, offered.rows)
-    yield from _image_moves(server, rows, offered.rows)
+    before, now = read_frozen(rows), read_frozen(offered.rows)
+    yield from _moves(server, before, now)
+    yield from _image_moves(server, before, now)
 
 
 def _spoilt(server: str, name: str, version: str, what: str) -> Change:
@@ -41,17 +46,18 @@ def frozen_changes(server: str, before: Sequence[str], after: Sequence[str]) -> 
             what = "is frozen now" if after else "is no longer frozen"
             yield Change("launch", server, "server", what=what)
         return
-    changes = [*_spoilt_versions(server, before, after), *_moves(server, before, after)]
+    was, now = read_frozen(before), read_frozen(after)
+    changes = [*_spoilt_versions(server, was, now), *_moves(server, was, now)]
     yield from changes
-    if not changes and _builders(before) != _builders(after):
+    if not changes and builders_of(was) != builders_of(now):
         yield Change("provenance", server, "server", what="names other builders of its packages")
     old, new = (_start(rows, is_whole=not changes) for rows in (before, after))
-    if old != new or not (changes or _installed(before) == _installed(after)):
+    if old != new or not (changes or _installed(was) == _installed(now)):
         yield Change("launch", server, "server", "", "", "is frozen otherwise", old, new)
 
 
-def _spoilt_versions(server: str, before: Sequence[str], after: Sequence[str]) -> Iterator[Change]:
-    old, new = hashes_of(read_frozen(before)), hashes_of(read_frozen(after))
+def _spoilt_versions(server: str, before: Frozen, after: Frozen) -> Iterator[Change]:
+    old, new = hashes_of(before), hashes_of(after)
     for name, version in sorted(old.keys() & new):
         if not old[name, version] & new[name, version]:
             yield _spoilt(server, name, version, "same version, other bytes")
@@ -70,20 +76,15 @@ def _start(rows: Sequence[str], *, is_whole: bool) -> str:
     return frozen.rows()[0].removesuffix(" args=0")
 
 
-def _builders(rows: Sequence[str]) -> dict[Version, str]:
-    return builders_of(read_frozen(rows))
-
-
-def _installed(rows: Sequence[str]) -> list[list[str]]:
+def _installed(frozen: Frozen) -> list[list[str]]:
     """Return what lines say of what is installed."""
-    frozen = read_frozen(rows)
     packages = frozen.packages if isinstance(frozen, NpmTree | PypiTree) else ()
     return [package.fields() for package in packages]
 
 
-def _moves(server: str, before: Sequence[str], after: Sequence[str]) -> Iterator[Change]:
+def _moves(server: str, before: Frozen, after: Frozen) -> Iterator[Change]:
     """Yield the packages whose versions are others: by package, wherever it lies."""
-    for found in other_builders(read_frozen(before), read_frozen(after)):
+    for found in other_builders(before, after):
         yield Change("provenance", server, KIND, found.name, what=f"!{found}")
     old, new = _versions(before), _versions(after)
     for name in sorted({**old, **new}):
@@ -96,16 +97,15 @@ def _moves(server: str, before: Sequence[str], after: Sequence[str]) -> Iterator
             yield Change("packages", server, KIND, name, what=what)
 
 
-def _versions(rows: Sequence[str]) -> dict[str, set[str]]:
+def _versions(frozen: Frozen) -> dict[str, set[str]]:
     versions: dict[str, set[str]] = {}
-    for name, version in hashes_of(read_frozen(rows)):
+    for name, version in hashes_of(frozen):
         versions.setdefault(name, set()).add(version)
     return versions
 
 
-def _image_moves(server: str, before: Sequence[str], after: Sequence[str]) -> Iterator[Change]:
+def _image_moves(server: str, old: Frozen, new: Frozen) -> Iterator[Change]:
     """Yield that a tag is that of another image."""
-    old, new = read_frozen(before), read_frozen(after)
     if isinstance(old, DockerImage) and isinstance(new, DockerImage) and old.digest != new.digest:
         what = f"~{new.image} {old.digest} → {new.digest}"
         yield Change("packages", server, KIND, new.image, what=what)

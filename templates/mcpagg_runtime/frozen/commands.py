@@ -36,11 +36,8 @@ class CommandLine(PlainCommandLine):
         add("--prefetch", nargs="*", metavar="NAME", help=about)
 
     def _add_options(self, add: Callable[..., object]) -> None:
-        add(
-            "--offline",
-            action="store_true",
-            help="prefetch: fetch nothing, name the missing",
-        )
+        about = "prefetch: fetch nothing, name the missing"
+        add("--offline", action="store_true", help=about)
         add("--deep", action="store_true", help="check: read every file of installed trees")
         super()._add_options(add)
 

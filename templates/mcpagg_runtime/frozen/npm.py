@@ -85,8 +85,19 @@ def lock_of(tree: NpmTree) -> dict[str, Any]:
         nested.setdefault(package.path[:-1], []).append(package)
     packages: dict[str, Any] = {"": _dependencies(nested.get((), []))}
     for package in sorted(tree.packages, key=lambda package: package.path):
-        packages[_folder(package)] = _entry(package, nested.get(package.path, []))
+        packages[folder_of(package)] = _entry(package, nested.get(package.path, []))
     return {"lockfileVersion": 3, "requires": True, "packages": packages}
+
+
+def write_project(tree: NpmTree, folder: str) -> None:
+    """Write the two files of a project whose packages are those of a tree.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    for name, value in (("package.json", manifest_of(tree)), ("package-lock.json", lock_of(tree))):
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+            json.dump(value, file, indent=1)
 
 
 def _entry(package: NpmPackage, nested: list[NpmPackage]) -> dict[str, Any]:
@@ -160,16 +171,14 @@ def install_modules(programs: Programs, tree: NpmTree, folder: str) -> None:
     npm = programs.needed("npm", "once, to install what this file lists")
     _refuse_old(programs, npm, folder)
     here = of_platform(tree, _platform(programs, folder))
-    for name, value in (("package.json", manifest_of(here)), ("package-lock.json", lock_of(here))):
-        with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
-            json.dump(value, file, indent=1)
+    write_project(here, folder)
     _run(programs, here, [npm, "ci", *OPTIONS], folder)
     lacking = [package for package in here.packages if not _is_there(package, folder)]
     if lacking:
         raise FrozenError(f"npm has not installed {lacking[0].name} {lacking[0].version}")
     # By its folder: npm knows a package by the name of that, which an alias has changed.
     built = sorted(
-        f"./{_folder(package)}" for package in here.packages if "scripts" in package.marks
+        f"./{folder_of(package)}" for package in here.packages if "scripts" in package.marks
     )
     if built:
         programs.hold_nothing()
@@ -248,11 +257,11 @@ def failure(tree: NpmTree, output: str) -> str:
 
 
 def _is_there(package: NpmPackage, folder: str) -> bool:
-    manifest = os.path.join(folder, *_folder(package).split("/"), "package.json")
+    manifest = os.path.join(folder, *folder_of(package).split("/"), "package.json")
     return os.path.isfile(path_of_any_length(manifest))
 
 
-def _folder(package: NpmPackage) -> str:
+def folder_of(package: NpmPackage) -> str:
     """Return the folder of a package below that of its tree."""
     return "/".join(f"node_modules/{name}" for name in package.path)
 

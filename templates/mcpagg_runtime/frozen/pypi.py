@@ -52,6 +52,7 @@ _PIP_OPTIONS = (
 )
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
 _MINOR_VERSION = re.compile(r"(?:python|pypy)3\.\d+t?")
+"""The name of a Python, and of the folder below `lib` in which it finds packages."""
 _OTHER_BYTES = (
     re.compile(r"Hash mismatch for `([^`=]+)==([^`]+)`"),
     re.compile(r"DO NOT MATCH THE HASHES.*?\n\s*([\w.-]+)==([\w.+!-]+) from ", re.DOTALL),
@@ -60,7 +61,6 @@ _UV_CAUSE = re.compile(
     r"^\s*(?:error:|\u00d7|\u2570\u2500\u25b6|\u251c\u2500\u25b6|cause:|Caused by:)\s*(.*)$",
     re.MULTILINE,
 )
-"""The name of a Python, and of the folder below `lib` in which it finds packages."""
 _PIP_CAUSE = re.compile(r"^ERROR: (.*)$", re.MULTILINE)
 # The package is the last one that pip has begun with.
 _PIP_BUILD = re.compile(
@@ -81,13 +81,18 @@ _RUN = (
 
 def requirements_of(tree: PypiTree) -> str:
     """Return the requirements, with hashes, of an environment."""
-    return "".join(f"{_requirement(package)}\n" for package in tree.packages)
+    return "".join(f"{_with_hashes(package)}\n" for package in tree.packages)
 
 
-def _requirement(package: PypiPackage) -> str:
-    marker = f" ; {package.marker}" if package.marker else ""
+def _with_hashes(package: PypiPackage) -> str:
     hashes = [f"--hash=sha256:{_hex(text)}" for text in package.hashes]
-    return " \\\n    ".join([f"{package.name}=={package.version}{marker}", *hashes])
+    return " \\\n    ".join([requirement_of(package), *hashes])
+
+
+def requirement_of(package: PypiPackage) -> str:
+    """Return the requirement that asks for this version of a package, and for nothing else."""
+    marker = f" ; {package.marker}" if package.marker else ""
+    return f"{package.name}=={package.version}{marker}"
 
 
 def archives_allowed(packages: Iterable[PypiPackage]) -> list[str]:

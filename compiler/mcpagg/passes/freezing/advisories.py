@@ -17,7 +17,7 @@ from mcpagg.passes.freezing.npm import NEEDED as NPM_NEEDED
 from mcpagg.passes.freezing.pypi import NEEDED as UV_NEEDED
 from mcpagg.passes.freezing.running import Tool, Unresolved
 from mcpagg.passes.freezing.trees import hashes_of, oldest_python, pins
-from mcpagg_runtime.frozen.npm import lock_of, manifest_of
+from mcpagg_runtime.frozen.npm import folder_of, write_project
 from mcpagg_runtime.frozen.table import NpmTree, PypiTree
 from mcpagg_runtime.launch.launch import Launch
 
@@ -68,12 +68,8 @@ def find_advisories(tree: NpmTree | PypiTree, launch: Launch, folder: Path) -> l
 
 def _of_npm(tree: NpmTree, npm: Tool, folder: Path) -> Iterator[Advisory]:
     """Yield what npm reports of the lock that a start would make of the tree."""
-    for name, value in (("package.json", manifest_of(tree)), ("package-lock.json", lock_of(tree))):
-        folder.joinpath(name).write_text(json.dumps(value), "utf-8")
-    places = {
-        "/".join(f"node_modules/{name}" for name in package.path): package.version
-        for package in tree.packages
-    }
+    write_project(tree, str(folder))
+    places = {folder_of(package): package.version for package in tree.packages}
     for entry in members_of(npm.report(NPM_AUDIT, folder, "vulnerabilities")).values():
         nodes, reasons = members_of(entry).get("nodes"), members_of(entry).get("via")
         versions = {version for place, version in places.items() if place in (nodes or ())}

@@ -75,10 +75,10 @@ def find_offered(job: Job, ready: ProxySpec, frozen: Rows) -> dict[str, Offered]
             why = launches[name].redact(str(fault))
             what = f"server '{name}': its packages were not compared with what there is: {why}"
             job.warn([Problem(ready.paths[name], what)])
-    unasked = {name: found.unasked for name, found in offered.items() if found.unasked}
     reasons: dict[str, list[str]] = {}
-    for name, why in unasked.items():
-        reasons.setdefault(launches[name].redact(why), []).append(name)
+    for name, found in offered.items():
+        if found.unasked:
+            reasons.setdefault(launches[name].redact(found.unasked), []).append(name)
     job.warn(
         Problem("", f"{NOT_LEARNT} {name_list(names)}: {why}") for why, names in reasons.items()
     )

@@ -13,6 +13,8 @@ from mcpagg_runtime.launch.launch import Launch
 from mcpagg_runtime.launch.platforms import WINDOWS, find_program
 
 _BATCH = (".bat", ".cmd", ".ps1")
+_MAIN = "__main__.py"
+"""What Python runs of a folder or an archive."""
 _PROGRAMS = (b"\x7fELF", b"MZ", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"#!")
 """How files begin that a system can run."""
 
@@ -80,22 +82,28 @@ def _is_run(path: str) -> bool:
     """Whether a path is that of a program, a script, or a folder or archive that Python runs."""
     try:
         if os.path.isdir(path):
-            return os.path.isfile(os.path.join(path, "__main__.py"))
+            return os.path.isfile(os.path.join(path, _MAIN))
         if not os.path.isfile(path):
             return False
         with open(path, "rb") as file:
             is_program = file.read(4).startswith(_PROGRAMS)
+        is_program = is_program or (not WINDOWS and os.access(path, os.X_OK))
+        return is_program or _MAIN in _archived(path)
     except (OSError, ValueError):
         return False
-    return is_program or (not WINDOWS and os.access(path, os.X_OK)) or _is_archive(path)
 
 
-def _is_archive(path: str) -> bool:
+def _archived(path: str) -> list[str]:
+    """Return the names of the files in an archive that Python could run, [] for no archive.
+
+    Raises:
+        OSError: it cannot be read.
+    """
     try:
         with ZipFile(path) as archive:
-            return "__main__.py" in archive.namelist()
-    except (OSError, BadZipFile, NotImplementedError, ValueError):
-        return False
+            return archive.namelist()
+    except (BadZipFile, NotImplementedError, ValueError):
+        return []
 
 
 def _is_script(path: str) -> bool:
@@ -107,10 +115,4 @@ def _is_script(path: str) -> bool:
     with open(path, "rb") as file:
         if file.read(2) == b"#!" or path.lower().endswith(_BATCH):
             return True
-    if os.path.isfile(f"{os.path.splitext(path)[0]}.shim"):
-        return True
-    try:
-        with ZipFile(path) as archive:
-            return archive.namelist() == ["__main__.py"]
-    except (BadZipFile, NotImplementedError, ValueError):
-        return False
+    return os.path.isfile(f"{os.path.splitext(path)[0]}.shim") or _archived(path) == [_MAIN]

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from mcpagg_runtime.frozen.pypi import requirement_of
 from mcpagg_runtime.frozen.table import UNATTESTED, NpmTree, PypiTree
 
 if TYPE_CHECKING:
@@ -69,8 +70,7 @@ def other_builders(before: Frozen, after: Frozen) -> Iterator[OtherBuilder]:
 def pins(tree: PypiTree, versions: Collection[Version]) -> dict[Version, str]:
     """Return {version: the requirement that asks for nothing else} of these versions of a tree."""
     return {
-        (one.name, one.version): f"{one.name}=={one.version}"
-        + (f" ; {one.marker}" if one.marker else "")
+        (one.name, one.version): requirement_of(one)
         for one in tree.packages
         if (one.name, one.version) in versions
     }
