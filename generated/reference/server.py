@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:f99cddc79a4905b1509892156c57d83a6d1c3982c1357af9f476b368df9ddf27 (mcpagg 0.1.0)
+#   runtime:  sha256:b45ce73fd31087fbf4d435b5a95a4098adb9c83c5b62eca00d98302306ff4a2d (mcpagg 0.1.0)
 
 import sys
 
@@ -1171,7 +1171,7 @@ def main(tables, file, embed_runtime):
         if handover.at_end and not handover.unprocessed:
             _exit(0)
     embed_runtime()
-    from _mcpagg_f99cddc7.stdio.running import run
+    from _mcpagg_b45ce73f.stdio.running import run
 
     run(tables, file, handover)
 
@@ -1211,8 +1211,8 @@ def string_at(text, index):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_f99cddc7.plan.plan import Plan
-    from _mcpagg_f99cddc7.tool.aggregator import aggregator_of
+    from _mcpagg_b45ce73f.plan.plan import Plan
+    from _mcpagg_b45ce73f.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -5579,7 +5579,7 @@ class Subscription:
    answer = failure(message.id_text, refusal)
    self._effects.later(lambda: self._router.reply(self.request, answer))
   else:
-   self._tell(message)
+   self._notify(message)
  def _answered(self, message):
   uri = self._unanswered.pop(message.number, None)
   if uri is not None and not message.is_error:
@@ -5605,8 +5605,8 @@ class Subscription:
   self.request.connection.deliver(notification(ACKNOWLEDGED, marked))
   held, self._held = self._held or [], None
   for message in held:
-   self._tell(message)
- def _tell(self, message):
+   self._notify(message)
+ def _notify(self, message):
   if message.method not in self._methods:
    return
   if self._held is None:
@@ -7251,7 +7251,7 @@ class ResourceRouting:
   owners, own = self._meant(uri) or (self._listers(method, uri), uri)
   if not owners and self._dispatch.refuse_withheld(client, message, own):
    return
-  several = [] if owners else self._told(uri)
+  several = [] if owners else self._qualified(uri)
   owners = owners or ([] if several else self._holders(method, uri))
   if owners:
    self._dispatch.send(self._call(client, message, uri, own), owners)
@@ -7270,7 +7270,7 @@ class ResourceRouting:
    return None
   child, own = self._children[meant[0]], meant[1]
   return ([] if hides_address(own, child.row) else [child]), own
- def _told(self, uri):
+ def _qualified(self, uri):
   if not (self._answers.has_addresses and uri.startswith(APART)):
    return []
   addresses = self._answers.addresses()
@@ -7282,7 +7282,7 @@ class ResourceRouting:
   kinds = ("skills", "resources") if method in SKILL_METHODS else ("resources",)
   items = [self._catalogues[kind].find(uri) for kind in kinds]
   found = [self._children[item.server] for item in items if item is not None]
-  return found[:1] if found and not self._told(uri) else []
+  return found[:1] if found and not self._qualified(uri) else []
  def _call(self, client, message, uri, own):
   if message.method in ("resources/subscribe", "resources/unsubscribe"):
    return SubscriptionCall(client, message, uri, own, self._origins)
@@ -11726,7 +11726,7 @@ def run_late(name):
 
 def embed_runtime():
     run_late("start.embedded")
-    embed("_mcpagg_f99cddc7", RUNTIME, globals(), RUNTIME_END)
+    embed("_mcpagg_b45ce73f", RUNTIME, globals(), RUNTIME_END)
 
 
 PLAN = {

@@ -302,7 +302,7 @@ def test_an_environment_without_its_python_is_installed_anew(
 def test_a_call_waits_and_is_told_why_however_short_a_handshake_may_take(
     tmp_path: Path, both: Registries
 ) -> None:
-    file = lowered(toy(tmp_path, both, "pypi"), TOLD_SECONDS=0.05)
+    file = lowered(toy(tmp_path, both, "pypi"), REPORT_SECONDS=0.05)
     file.write_text(
         file.read_text("utf-8").replace('"connect_timeout": 60.0', '"connect_timeout": 9')
     )

@@ -157,10 +157,10 @@ def _compiled(
 def _login(source: Source, name: str) -> int:
     from mcpagg.command.login import log_in
 
-    def tell(what: str) -> None:
+    def show_step(what: str) -> None:
         say(f"{name}: {what}")
 
-    show(f"{name}: {log_in(source, name, os.environ, tell)}")
+    show(f"{name}: {log_in(source, name, os.environ, show_step)}")
     return 0
 
 

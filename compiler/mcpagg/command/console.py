@@ -41,7 +41,7 @@ class Console(Listener):
         self._now = now
         self._watched = is_terminal(sys.stderr)
         self._is_named = False
-        self._told = now()
+        self._printed = now()
         """When something was printed last."""
         self._failures: tuple[Line, ...] = ()
         self.known: tuple[Earlier, Contents] | None = None
@@ -50,14 +50,14 @@ class Console(Listener):
     def warn(self, problems: Sequence[Problem], servers: Collection[str] = ()) -> None:
         """Print warnings; those that are alike for one key of several servers are one line."""
         warnings = problems if self._verbose else folded(problems, servers)
-        self._tell([Line(f"  warning: {problem}") for problem in warnings])
+        self._print([Line(f"  warning: {problem}") for problem in warnings])
 
     def failed(self, failures: Sequence[Problem], advice: str) -> None:
         """Keep the failures, which are printed last: see `tell_failures`."""
         self._failures = tuple(failure_lines(failures, advice))
 
     def tell_failures(self) -> None:
-        self._tell(self._failures)
+        self._print(self._failures)
         self._failures = ()
 
     def learnt(self, before: Earlier, now: Contents) -> None:
@@ -68,12 +68,12 @@ class Console(Listener):
         if fault.source != self._source:
             Console(fault.source).tell_fault(fault)
         elif isinstance(fault, ChildFault) and fault.advice:
-            self._tell([*failure_lines(fault.problems, fault.advice)])
+            self._print([*failure_lines(fault.problems, fault.advice)])
         elif self._is_named or len(fault.problems) > 1:
             heading = Line(f"{count(len(fault.problems), 'error')}:", "grave")
             texts = "\n".join(map(str, fault.problems)).split("\n")
             lines = [Line(f"  {text}") for text in texts]
-            self._tell([heading, *lines, *([Line(f"  {fault.advice}")] if fault.advice else [])])
+            self._print([heading, *lines, *([Line(f"  {fault.advice}")] if fault.advice else [])])
         else:
             say(str(fault))
             if fault.advice:
@@ -82,7 +82,7 @@ class Console(Listener):
     def progress(self, server: str, text: str) -> None:
         if not self._quiet or not server:
             style = "removed" if text.startswith("failed") else ""
-            self._tell([Line(f"  {server}: {text}" if server else text, style)], named=False)
+            self._print([Line(f"  {server}: {text}" if server else text, style)], named=False)
 
     def waiting(self, awaited: Sequence[Awaited]) -> None:
         """Print the awaited servers: on one line of a terminal, else from time to time."""
@@ -90,10 +90,10 @@ class Console(Listener):
             return
         if self._watched:
             rewrite(_waiting(awaited)[: shutil.get_terminal_size().columns - 1] if awaited else "")
-        elif awaited and self._now() - self._told >= NEWS_SECONDS:
-            self._tell([Line(_waiting(awaited))], named=False)
+        elif awaited and self._now() - self._printed >= NEWS_SECONDS:
+            self._print([Line(_waiting(awaited))], named=False)
 
-    def _tell(self, lines: Sequence[Line], *, named: bool = True) -> None:
+    def _print(self, lines: Sequence[Line], *, named: bool = True) -> None:
         if not lines:
             return
         if self._watched and not self._quiet:
@@ -102,7 +102,7 @@ class Console(Listener):
             self._is_named = True
             say_lines([Line(f"{self._source}:")])
         say_lines(lines)
-        self._told = self._now()
+        self._printed = self._now()
 
 
 def failure_lines(failures: Sequence[Problem], advice: str) -> Iterator[Line]:

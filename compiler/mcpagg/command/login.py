@@ -51,11 +51,11 @@ PAGE = "<!doctype html><title>mcpagg</title><p>{}. You can close this page."
 
 
 def log_in(
-    source: Source, name: str, environ: Mapping[str, str], tell: Callable[[str], None]
+    source: Source, name: str, environ: Mapping[str, str], show: Callable[[str], None]
 ) -> str:
     """Log in at server `name` of a config, and keep the login; return what came of it.
 
-    `tell` is called with what a person has to know meanwhile: the URL at which to log in, as a
+    `show` is called with what a person has to know meanwhile: the URL at which to log in, as a
     browser is opened there.
 
     Raises:
@@ -67,7 +67,7 @@ def log_in(
     logging.getLogger("mcp").addHandler(logging.NullHandler())
     server, launch, oauth = _resolved_server(source, name, environ)
     try:
-        flow = _flow(server, launch, oauth, tell)
+        flow = _flow(server, launch, oauth, show)
         record = asyncio.run(asyncio.wait_for(flow, LOGIN_SECONDS))
         return _save(launch.url, record) if record else "asks for no login"
     except TimeoutError:
@@ -143,7 +143,7 @@ def _save(url: str, record: dict[str, Any]) -> str:
 
 
 async def _flow(
-    server: ServerSpec, launch: Launch, oauth: OAuth, tell: Callable[[str], None]
+    server: ServerSpec, launch: Launch, oauth: OAuth, show: Callable[[str], None]
 ) -> dict[str, Any] | None:
     """Run the flow; return what `Login` keeps, None if the server lets everybody in.
 
@@ -151,7 +151,7 @@ async def _flow(
         OAuthFlowError, ValueError: it fails.
         httpx2.HTTPError, OSError: a server cannot be reached.
     """
-    async with _Redirect(oauth.port, tell) as redirect:
+    async with _Redirect(oauth.port, show) as redirect:
         provider = _Provider(launch.url, oauth, redirect)
         async with httpx2.AsyncClient(
             auth=provider,
@@ -326,12 +326,12 @@ class _InitialStorage:
 class _Redirect:
     """The redirect URI of a login: a port of this machine, which no other machine can reach."""
 
-    def __init__(self, port: int, tell: Callable[[str], None]) -> None:
+    def __init__(self, port: int, show: Callable[[str], None]) -> None:
         self.uri = ""
         self._port = port
-        self._tell = tell
+        self._show = show
         self._state = ""
-        self._has_told = False
+        self._has_reported = False
         """Whether it was said that somebody came back who was not sent."""
 
     async def __aenter__(self) -> _Redirect:
@@ -347,7 +347,7 @@ class _Redirect:
     async def open_browser(self, url: str) -> None:
         """Send a person to the authorization server."""
         self._state = parse_qs(urlsplit(url).query)["state"][0]
-        self._tell(f"log in with your browser; if none opens, go to {url}")
+        self._show(f"log in with your browser; if none opens, go to {url}")
         # A browser of the terminal returns only when it is left.
         self._browsing = asyncio.create_task(asyncio.to_thread(webbrowser.open, url))
 
@@ -362,10 +362,10 @@ class _Redirect:
 
     def _report_stranger(self) -> None:
         """Say once that a request was not believed: another program or page may guess."""
-        if not self._has_told:
-            self._has_told = True
+        if not self._has_reported:
+            self._has_reported = True
             what = "a request came back with a `state` that is not of this login"
-            self._tell(f"{what}: it was not believed, and the login goes on")
+            self._show(f"{what}: it was not believed, and the login goes on")
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one request; what does not know the state of this login has no say in it."""

@@ -85,7 +85,7 @@ def compile_plan(
                 return compile_proxy(job)
         except CompileError as fault:
             if not isinstance(fault, ChildFault | EnvironmentFault):
-                raise _told(plan, fault, fault.problems) from None
+                raise _placed(plan, fault, fault.problems) from None
             failed = _failed(read_spec(replace(job, listener=SILENT)), fault.problems)
             excused = {
                 name: problem
@@ -93,7 +93,7 @@ def compile_plan(
                 if allow_failed or any(what in problem.what for what in _WANTS_LOGIN)
             }
             if not excused or excused.keys() < failed.keys():
-                raise _told(plan, fault, _reasons(job, fault, failed) or fault.problems) from None
+                raise _placed(plan, fault, _reasons(job, fault, failed) or fault.problems) from None
             for name, problem in excused.items():
                 plan.leave(name, _why(plan, name, problem, allow_failed))
     return None
@@ -157,7 +157,7 @@ def _why(plan: Plan, name: str, problem: Problem, allow_failed: bool) -> str:
     return f"it failed: {problem.what.splitlines()[0]}"
 
 
-def _told(plan: Plan, fault: CompileError, problems: Sequence[Problem]) -> CompileError:
+def _placed(plan: Plan, fault: CompileError, problems: Sequence[Problem]) -> CompileError:
     return type(fault)(str(plan.scope.file), _in_the_config(plan, problems), fault.advice)
 
 
@@ -183,7 +183,7 @@ def _reasons(job: Job, fault: CompileError, failed: Mapping[str, Problem]) -> li
 
 
 class _InTheConfig(Listener):
-    """Tells another listener what is said of a source, with the places of the client's config."""
+    """Passes on what is said of a source, with the places of the client's config."""
 
     def __init__(self, listener: Listener, plan: Plan) -> None:
         self._listener = listener

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 LIMIT_SECONDS = 600.0
 POLL_SECONDS = 0.05
-TOLD_SECONDS = 2.0
+REPORT_SECONDS = 2.0
 OUTPUT_BYTES = 1 << 16
 
 
@@ -46,7 +46,7 @@ class Programs:
         """Descriptors that they keep open, and what is locked by them locked."""
         self._folder = folder
         self._report = report
-        self._told = monotonic()
+        self._reported = monotonic()
         self._deadline = monotonic() + LIMIT_SECONDS
         self._group: Group | None = None
         self._is_ended = False
@@ -135,8 +135,8 @@ class Programs:
             raise FrozenError("it was being installed when the proxy ended")
         if now > self._deadline:
             raise FrozenError(f"it was not installed within {LIMIT_SECONDS:g} s{why}")
-        if now > self._told + TOLD_SECONDS:
-            self._told = now
+        if now > self._reported + REPORT_SECONDS:
+            self._reported = now
             self._report()
 
     def end(self) -> None:

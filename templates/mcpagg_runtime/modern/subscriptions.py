@@ -110,7 +110,7 @@ class Subscription:
             answer = failure(message.id_text, refusal)
             self._effects.later(lambda: self._router.reply(self.request, answer))
         else:
-            self._tell(message)
+            self._notify(message)
 
     def _answered(self, message: Message) -> None:
         """Take the answer of a server to a resource that is to be watched."""
@@ -142,9 +142,9 @@ class Subscription:
         self.request.connection.deliver(notification(ACKNOWLEDGED, marked))
         held, self._held = self._held or [], None
         for message in held:
-            self._tell(message)
+            self._notify(message)
 
-    def _tell(self, message: Message) -> None:
+    def _notify(self, message: Message) -> None:
         """Tell the client what it has subscribed to, marked as such, and nothing else."""
         if message.method not in self._methods:
             return

@@ -94,7 +94,7 @@ class ResourceRouting:
         owners, own = self._meant(uri) or (self._listers(method, uri), uri)
         if not owners and self._dispatch.refuse_withheld(client, message, own):
             return
-        several = [] if owners else self._told(uri)
+        several = [] if owners else self._qualified(uri)
         owners = owners or ([] if several else self._holders(method, uri))
         if owners:
             self._dispatch.send(self._call(client, message, uri, own), owners)
@@ -116,7 +116,7 @@ class ResourceRouting:
         child, own = self._children[meant[0]], meant[1]
         return ([] if hides_address(own, child.row) else [child]), own
 
-    def _told(self, uri: str) -> list[str]:
+    def _qualified(self, uri: str) -> list[str]:
         """Return what clients know a URI as that several servers hand out, [] for any other."""
         if not (self._answers.has_addresses and uri.startswith(APART)):
             return []
@@ -131,7 +131,7 @@ class ResourceRouting:
         kinds = ("skills", "resources") if method in SKILL_METHODS else ("resources",)
         items = [self._catalogues[kind].find(uri) for kind in kinds]
         found = [self._children[item.server] for item in items if item is not None]
-        return found[:1] if found and not self._told(uri) else []
+        return found[:1] if found and not self._qualified(uri) else []
 
     def _call(self, client: Client, message: Message, uri: str, own: str) -> Call:
         """Return the call for a request; `own` is its child's own URI."""
