@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:b45ce73fd31087fbf4d435b5a95a4098adb9c83c5b62eca00d98302306ff4a2d (mcpagg 0.1.0)
+#   runtime:  sha256:1875eedbded87e8adb1cedc07a3665642c845a937cb9ec70f30d078469a5cc6e (mcpagg 0.1.0)
 
 import sys
 
@@ -444,7 +444,7 @@ def main(tables, file, embed_runtime):
         if handover.at_end and not handover.unprocessed:
             _exit(0)
     embed_runtime()
-    from _mcpagg_b45ce73f.stdio.running import run
+    from _mcpagg_1875eedb.stdio.running import run
 
     run(tables, file, handover)
 
@@ -484,8 +484,8 @@ def string_at(text, index):
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from _mcpagg_b45ce73f.plan.plan import Plan
-    from _mcpagg_b45ce73f.tool.aggregator import aggregator_of
+    from _mcpagg_1875eedb.plan.plan import Plan
+    from _mcpagg_1875eedb.tool.aggregator import aggregator_of
 
     return aggregator_of(Plan(PLAN), __file__)
 
@@ -10999,7 +10999,7 @@ def run_late(name):
 
 def embed_runtime():
     run_late("start.embedded")
-    embed("_mcpagg_b45ce73f", RUNTIME, globals(), RUNTIME_END)
+    embed("_mcpagg_1875eedb", RUNTIME, globals(), RUNTIME_END)
 
 
 PLAN = {

@@ -56,14 +56,14 @@ class CommandLine(PlainCommandLine):
 
     def _checked(self, chosen: argparse.Namespace) -> dict[str, dict[str, Any]]:
         """Return {server: its health}; what is not as it was installed is not started."""
-        damages = self._prefetch().damages(deep=chosen.deep)
+        known = self._prefetch()
+        damages = known.damages(deep=chosen.deep)
         sound = [name for name in self.plan.servers if name not in damages]
         found = check_servers(self.plan, self.folder, sound)
-        frozen = self._prefetch().names
         return {
             name: {
                 **(found.get(name) or {**_NOT_STARTED, "reason": damages[name]}),
-                "frozen": name in frozen,
+                "frozen": name in known.names,
             }
             for name in self.plan.servers
         }
